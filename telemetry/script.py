@@ -1,0 +1,132 @@
+"""What every script shares at its edge: flags, exit codes, the root, atomic files, the GitHub job summary."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+OK = 0  # done, also when there was nothing to do
+FOUND = 1  # a check found something
+BAD_INPUT = 2  # one line on stderr names the file and the field; nothing was written
+STOPPED = 3  # budget or outage; partial rows are saved
+
+_root = Path()
+
+
+class BadInput(Exception):
+    """Input or configuration a person has to mend; the message is one line: file, field, what is allowed."""
+
+
+class Stopped(Exception):
+    """The work stopped early (budget, outage); what was done is saved."""
+
+
+def root() -> Path:
+    """The checkout being worked on: `--root`, else the current directory."""
+    return _root
+
+
+@contextmanager
+def using_root(path: Path) -> Iterator[None]:
+    """Work on another checkout for the length of the block."""
+    global _root
+    before, _root = _root, path
+    try:
+        yield
+    finally:
+        _root = before
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that refuses in one line and knows the common flags."""
+
+    def __init__(self, description: str | None, prog: str | None = None) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.add_argument("--root", type=Path, default=None, metavar="DIR", help="work on another checkout")
+        self.add_argument("--json", action="store_true", help="machine-readable result on stdout")
+        self.add_argument("--quiet", action="store_true", help="print errors only")
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(BAD_INPUT, f"{self.prog}: {message} (see --help)\n")
+
+
+def entry(
+    parser: Callable[[], Parser],
+) -> Callable[[Callable[[argparse.Namespace], int]], Callable[..., int]]:
+    """Turn `main(args) -> int` into `main(argv=None) -> int` with the common flags and exit codes."""
+
+    def decorate(body: Callable[[argparse.Namespace], int]) -> Callable[..., int]:
+        @functools.wraps(body)
+        def main(argv: Sequence[str] | None = None) -> int:
+            try:
+                args = parser().parse_args(argv)
+            except SystemExit as stop:  # argparse has printed its one line, or the help
+                return int(stop.code or 0)
+            here = args.root if args.root is not None else root()
+            try:
+                if not here.is_dir():
+                    raise BadInput(f"--root {here}: no such directory")
+                with using_root(here):
+                    return body(args)
+            except BadInput as problem:
+                print(f"error: {_one_line(problem)}", file=sys.stderr)
+                return BAD_INPUT
+            except Stopped as stop_early:
+                print(f"stopped early: {_one_line(stop_early)}", file=sys.stderr)
+                return STOPPED
+            except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return OK
+
+        return main
+
+    return decorate
+
+
+def _one_line(problem: Exception) -> str:
+    return " ".join(str(problem).split())
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Replace `path` whole or not at all, also across a crash; its directory is made if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with scratch.open("wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: object) -> None:
+    """Pretty, sorted, stable JSON: small diffs, and never NaN."""
+    import json
+
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    write_atomic(path, text + "\n")
+
+
+def job_summary(markdown: str) -> None:
+    """Add to the GitHub job summary; nothing outside Actions. GitHub drops a summary over 1 MiB whole."""
+    target = os.environ.get("GITHUB_STEP_SUMMARY")
+    if target:
+        with Path(target).open("a", encoding="utf-8") as file:
+            file.write(markdown[:900_000].rstrip() + "\n\n")
+
+
+def set_output(name: str, value: str) -> None:
+    """Set a GitHub step output; nothing outside Actions. The delimiter is random: values may be hostile."""
+    target = os.environ.get("GITHUB_OUTPUT")
+    if target:
+        fence = f"ratchet-{os.urandom(8).hex()}"
+        with Path(target).open("a", encoding="utf-8") as file:
+            file.write(f"{name}<<{fence}\n{value}\n{fence}\n")

@@ -1,0 +1,1 @@
+"""Ratchet's tests: unit, integration with real parts, and the whole loop."""
