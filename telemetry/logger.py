@@ -1,0 +1,248 @@
+"""The one choke point for telemetry: one run, one row, appended whole to `telemetry/events.jsonl`.
+
+An append is a single `os.write` on an O_APPEND descriptor under an exclusive `flock`: many processes may write
+at once, a torn tail left by a full disk is closed off first, and a sealer that renames the log under the same
+lock can never lose a line. The logger never raises: losing a row is bad, losing the agent's result is worse.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final
+
+from telemetry import limits, script
+from telemetry.redact import redact
+
+LOG_PATH = Path("telemetry/events.jsonl")  # below the root being worked on
+SCHEMA_VERSION: Final = 1
+SCORING_VERSION: Final = "1.0"  # of telemetry.reward; here because every rewarded row carries it
+KINDS: Final = ("run", "llm_call", "routing", "evaluation")
+SOURCES: Final = ("runtime", "replay", "eval", "ab_test", "critique", "shadow")
+ERROR_KINDS: Final = ("timeout", "rate_limit", "provider", "parse", "budget", "source", "agent")
+# What the endpoint, the budget or a data source did: never held against an agent or an arm.
+INFRASTRUCTURE: Final = frozenset({"timeout", "rate_limit", "provider", "budget", "source"})
+
+# What a run row holds beside the arguments of log_event; null where nobody knows.
+_RUN_FIELDS: Final[Mapping[str, None]] = {
+    "tokens_thinking": None,
+    "cost_source": None,
+    "price_list_version": None,
+    "error_kind": None,
+    "signal_strength": None,
+    "scoring_version": None,
+    "model": None,
+    "provider": None,
+    "prompt_hash": None,
+}
+
+_source: ContextVar[str] = ContextVar("source", default="runtime")
+_lock = threading.Lock()
+_open_logs: dict[str, int] = {}
+_ids = itertools.count()
+_id_prefix = ""
+_second: tuple[int, str] = (0, "")
+_warned: set[str] = set()
+
+
+@contextmanager
+def source(name: str) -> Iterator[None]:
+    """Rows written inside the block carry this `source`."""
+    if name not in SOURCES:
+        raise ValueError(f"source {name!r}: allowed are {', '.join(SOURCES)}")
+    token = _source.set(name)
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
+def current_source() -> str:
+    """The `source` that rows written now would carry."""
+    return _source.get()
+
+
+def new_run_id() -> str:
+    """A fresh id, sortable by time to the second."""
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(6).hex()}"
+
+
+def utc_now() -> str:
+    """Now, in UTC, to the millisecond."""
+    global _second
+    now = time.time()
+    whole = int(now)
+    if _second[0] != whole:
+        _second = (whole, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)))
+    return f"{_second[1]}.{int((now - whole) * 1000):03d}Z"
+
+
+def log_event(
+    agent: str,
+    run_id: str,
+    latency_ms: float | None,
+    cost_usd: float | None = None,
+    tokens_in: int | None = None,
+    tokens_out: int | None = None,
+    error: str | None = None,
+    reward: float | None = None,
+    **fields: Any,
+) -> str:
+    """Append one event and return its id; trouble is one line on stderr, never an exception."""
+    event_id = _new_event_id()
+    try:
+        row: dict[str, Any] = {
+            "event_id": event_id,
+            "schema_version": SCHEMA_VERSION,
+            "ts": utc_now(),
+            "kind": "run",
+            "agent": agent,
+            "run_id": run_id,
+            "source": _source.get(),
+            "latency_ms": latency_ms,
+            "cost_usd": cost_usd,
+            "tokens_in": tokens_in,
+            "tokens_out": tokens_out,
+            "error": None if error is None else str(error)[: limits.ERROR],
+            "reward": reward,
+        }
+        if fields.get("kind", "run") == "run":
+            row |= _RUN_FIELDS
+        row |= fields
+        if row.get("cost_source") is None:
+            row["cost_source"] = "unknown" if cost_usd is None else "override"
+        if reward is not None and row.get("scoring_version") is None:
+            row["scoring_version"] = SCORING_VERSION
+        if error is not None and row.get("error_kind") is None:
+            row["error_kind"] = "agent"
+        append(encode(row))
+    except Exception as problem:  # noqa: BLE001 - the agent's result outranks its row; the loss is reported
+        _warn(f"telemetry: an event of {agent!r} was not written: {type(problem).__name__}: {problem}")
+    return event_id
+
+
+def encode(row: Mapping[str, Any]) -> bytes:
+    """One line of JSON: no NaN, no secret, nothing unserialisable, no newline inside."""
+    import orjson
+
+    try:
+        line = orjson.dumps(row, default=_marked, option=orjson.OPT_NON_STR_KEYS)
+    except (TypeError, ValueError, RecursionError):  # huge integers, lone surrogates, cycles
+        line = orjson.dumps(_plain(row), option=orjson.OPT_NON_STR_KEYS)
+    text = line.decode()
+    if len(text) > limits.FIELD:
+        text = orjson.dumps(_plain(orjson.loads(line))).decode()
+    return redact(text).encode() + b"\n"
+
+
+def append(line: bytes, path: Path | None = None) -> None:
+    """Append one whole line to the live log; raises OSError, e.g. on a full disk."""
+    target = os.fspath(path or script.root() / LOG_PATH)
+    with _lock:
+        while not _append_if_current(target, line):  # sealed, rotated or deleted meanwhile: open it anew
+            os.close(_open_logs.pop(target))
+
+
+def _append_if_current(target: str, line: bytes) -> bool:
+    """Append under the lock, unless the open descriptor is no longer the file at `target`."""
+    descriptor = _open_logs.get(target)
+    if descriptor is None:
+        descriptor = _open_logs[target] = _open(target)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        status = os.fstat(descriptor)
+        if not _is_at(target, status):
+            return False
+        torn = status.st_size > 0 and os.pread(descriptor, 1, status.st_size - 1) != b"\n"
+        data = b"\n" + line if torn else line
+        written = os.write(descriptor, data)
+        if written != len(data):
+            raise OSError(f"{target}: {written} of {len(data)} bytes written; is the disk full?")
+        return True
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _open(target: str) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(target, flags, 0o644)
+    except FileNotFoundError:
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        return os.open(target, flags, 0o644)
+
+
+def _is_at(target: str, status: os.stat_result) -> bool:
+    try:
+        now = os.stat(target)  # noqa: PTH116 - on the hot path a Path object costs as much as the call
+    except FileNotFoundError:
+        return False
+    return now.st_ino == status.st_ino and now.st_dev == status.st_dev
+
+
+def _forget_after_fork() -> None:
+    """A child shares its parent's descriptors, and with them the lock: it opens its own."""
+    global _id_prefix, _lock
+    _lock = threading.Lock()
+    for descriptor in _open_logs.values():
+        os.close(descriptor)
+    _open_logs.clear()
+    _id_prefix = ""
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _new_event_id() -> str:
+    global _id_prefix
+    if not _id_prefix:
+        _id_prefix = os.urandom(8).hex()
+    return f"{_id_prefix}-{next(_ids):06x}"
+
+
+def _marked(value: object) -> object:
+    """What stands in the log for a value that JSON cannot hold."""
+    if isinstance(value, set | frozenset):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    item = getattr(value, "item", None)
+    if callable(item) and type(value).__module__ == "numpy":
+        return _plain(item())
+    return f"[unserialisable {type(value).__name__}]"
+
+
+def _plain(value: object, depth: int = 0) -> object:
+    """A copy of `value` that any JSON reader takes, long strings cut and marked."""
+    if depth > 20:
+        return "[nested too deeply]"
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else f"[integer of {value.bit_length()} bits]"
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        text, lost = limits.cut(value.encode("utf-8", "replace").decode(), limits.FIELD // 4)
+        return text + "[cut]" if lost else text
+    if isinstance(value, Mapping):
+        return {str(_plain(str(key))): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth + 1) for item in value]
+    return _marked(value)
+
+
+def _warn(message: str) -> None:
+    """Once per message and process: a full disk must not fill the console too."""
+    if message not in _warned:
+        _warned.add(message)
+        print(redact(message), file=sys.stderr)

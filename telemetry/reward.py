@@ -1,0 +1,104 @@
+"""How much was a run worth? Signal found, less what it cost and how long it took.
+
+    reward = signal - 0.25 * ln(1 + 200 * cost_usd) - 0.10 * ln(1 + latency_ms / 500)
+
+Logarithms: the first cent and the first half second hurt most, and no outlier decides an average. A run whose
+cost is unknown takes no cost penalty, so its reward is an upper bound; its row says `cost_source: "unknown"` and
+the rollup counts it under `unpriced_runs`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from telemetry.logger import SCORING_VERSION
+
+__all__ = ["SCORING_VERSION", "Weights", "reward", "scoring_version", "signal_strength"]
+
+FULL_PROFIT_PCT = 2.0  # a net profit of 2 % is as strong as a signal gets
+FULL_RISK_SCORE = 100.0
+FULL_DAILY_CHANGE = 0.10  # a move of 10 % in a day
+UNKNOWN_KIND = 0.1  # an output that says something, but nothing we can weigh
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The coefficients of scoring version 1.0; the manifest may override them per agent."""
+
+    cost: float = 0.25
+    cost_scale: float = 200.0  # per USD
+    latency: float = 0.10
+    latency_scale_ms: float = 500.0
+
+
+DEFAULT = Weights()
+
+
+def scoring_version(weights: Weights = DEFAULT) -> str:
+    """Rewards under other weights carry another version: versions are never averaged together."""
+    if weights == DEFAULT:
+        return SCORING_VERSION
+    return (
+        f"{SCORING_VERSION}+{weights.cost:g},{weights.cost_scale:g},{weights.latency:g},"
+        f"{weights.latency_scale_ms:g}"
+    )
+
+
+def signal_strength(agent_name: str, output: object) -> float:
+    """The strongest signal in an agent's output, in 0..1. Bad values count for nothing, never for a crash."""
+    strongest = 0.0
+    for item in _items(output):
+        if isinstance(item, Mapping):
+            known = [value for value in _signals(item) if value is not None]
+            strongest = max(strongest, *known) if known else max(strongest, UNKNOWN_KIND if item else 0.0)
+        elif _says_something(item):
+            strongest = max(strongest, UNKNOWN_KIND)
+    return strongest
+
+
+def reward(event: Mapping[str, Any], output: object, weights: Weights = DEFAULT) -> float:
+    """The reward of one run: its row (`cost_usd`, `latency_ms`, `agent`) and its output."""
+    cost = max(0.0, _number(event.get("cost_usd")) or 0.0)
+    latency_ms = max(0.0, _number(event.get("latency_ms")) or 0.0)
+    return (
+        signal_strength(str(event.get("agent", "")), output)
+        - weights.cost * math.log1p(weights.cost_scale * cost)
+        - weights.latency * math.log1p(latency_ms / weights.latency_scale_ms)
+    )
+
+
+def _items(output: object) -> Iterable[object]:
+    return output if isinstance(output, list | tuple) else (output,)
+
+
+def _signals(item: Mapping[Any, Any]) -> Iterable[float | None]:
+    yield _share(item.get("profit_pct"), FULL_PROFIT_PCT)
+    yield _share(item.get("risk_score"), FULL_RISK_SCORE)
+    change = _number(item.get("daily_change"))
+    yield _share(None if change is None else abs(change), FULL_DAILY_CHANGE)
+
+
+def _share(value: object, full: float) -> float | None:
+    number = _number(value)
+    return None if number is None else min(1.0, max(0.0, number / full))
+
+
+def _number(value: object) -> float | None:
+    """`value` if it is a finite number; a number in quotes is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _says_something(item: object) -> bool:
+    """False for None, empty text and containers with nothing in them, however deeply nested."""
+    if isinstance(item, list | tuple):
+        return any(map(_says_something, item))
+    return item is not None and item is not False and item != ""
