@@ -46,6 +46,7 @@ _RUN_FIELDS: Final[Mapping[str, None]] = {
 }
 
 _source: ContextVar[str] = ContextVar("source", default="runtime")
+_watched: ContextVar[list[dict[str, Any]] | None] = ContextVar("watched", default=None)
 _lock = threading.Lock()
 _open_logs: dict[str, int] = {}
 _ids = itertools.count()
@@ -69,6 +70,17 @@ def source(name: str) -> Iterator[None]:
 def current_source() -> str:
     """The `source` that rows written now would carry."""
     return _source.get()
+
+
+@contextmanager
+def watch() -> Iterator[list[dict[str, Any]]]:
+    """Collects the rows logged inside the block, beside writing them: how a trial learns what its run cost."""
+    rows: list[dict[str, Any]] = []
+    token = _watched.set(rows)
+    try:
+        yield rows
+    finally:
+        _watched.reset(token)
 
 
 def new_run_id() -> str:
@@ -124,6 +136,9 @@ def log_event(
             row["scoring_version"] = SCORING_VERSION
         if error is not None and row.get("error_kind") is None:
             row["error_kind"] = "agent"
+        rows = _watched.get()
+        if rows is not None:
+            rows.append(row)
         append(encode(row))
     except Exception as problem:  # noqa: BLE001 - the agent's result outranks its row; the loss is reported
         _warn(f"telemetry: an event of {agent!r} was not written: {type(problem).__name__}: {problem}")
