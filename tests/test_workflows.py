@@ -1,0 +1,120 @@
+"""Every workflow keeps the house rules, and each rule can fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workflow_rules import ACTIONS, problems
+
+ROOT = Path(__file__).parent.parent
+GITHUB = ROOT / ".github"
+BIN = Path(sys.executable).parent
+FILES = sorted([*GITHUB.glob("workflows/*.y*ml"), *GITHUB.glob("actions/*/action.y*ml")])
+
+GOOD = f"""
+on:
+  schedule:
+    - cron: "7 3 * * *"
+  workflow_dispatch:
+    inputs:
+      mode: {{type: string, default: report}}
+permissions: {{}}
+concurrency:
+  group: night
+  cancel-in-progress: false
+jobs:
+  night:
+    runs-on: ubuntu-24.04
+    timeout-minutes: 5
+    permissions:
+      contents: write
+    steps:
+      - uses: actions/checkout@{ACTIONS["actions/checkout"].sha} # {ACTIONS["actions/checkout"].version}
+        with:
+          persist-credentials: false
+      - run: echo "$MODE"
+        env:
+          MODE: ${{{{ inputs.mode || 'report' }}}}
+"""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(GITHUB)))
+def test_workflow_keeps_the_house_rules(path: Path) -> None:
+    assert problems(path.read_text()) == []
+
+
+def test_a_workflow_that_keeps_the_rules_has_no_problems() -> None:
+    assert problems(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("permissions: {}", "permissions: read-all", "permissions: {} is missing"),
+        ("permissions: {}\n", "", "permissions: {} is missing"),
+        ("    permissions:\n      contents: write\n", "", "no permissions of its own"),
+        ('echo "$MODE"', "echo ${{ inputs.mode || 'report' }}", "run: holds an expression"),
+        (ACTIONS["actions/checkout"].sha, "v6", "not pinned"),
+        (ACTIONS["actions/checkout"].sha, "0" * 40, "not pinned"),
+        (f" # {ACTIONS['actions/checkout'].version}", "", "version in a comment"),
+        ("actions/checkout@", "someone/checkout@", "not a reviewed action"),
+        ("persist-credentials: false", "persist-credentials: true", "persist-credentials"),
+        ("persist-credentials: false", "fetch-depth: 0", "persist-credentials"),
+        ("persist-credentials: false", "persist-credentials: false\n          reff: x", "no input 'reff'"),
+        ("    timeout-minutes: 5\n", "", "timeout-minutes"),
+        ("  group: night\n", "", "concurrency group"),
+        ("cancel-in-progress: false", "cancel-in-progress: true", "cut off a job that writes"),
+        ("  schedule:", "  pull_request_target:\n  schedule:", "pull_request_target"),
+        ("  schedule:", "  workflow_run: {workflows: [CI]}\n  schedule:", "workflow_run"),
+        ('"7 3 * * *"', '"0 3 * * *"', "cron minute 0"),
+        ('"7 3 * * *"', '"*/7 3 * * *"', "cron minute"),
+        ("type: string, default: report", "type: string", "has no default"),
+        (" || 'report'", "", "empty on schedule"),
+        ("          MODE:", "          OPENAI_API_KEY: ${{ secrets.K }}\n          MODE:", "model key"),
+    ],
+)
+def test_each_rule_can_fail(old: str, new: str, complaint: str) -> None:
+    assert old in GOOD
+    assert any(complaint in problem for problem in problems(GOOD.replace(old, new)))
+
+
+def test_a_schedule_without_dispatch_is_a_problem() -> None:
+    head, _, rest = GOOD.partition("  workflow_dispatch:")
+    text = head + "permissions:" + rest.partition("permissions:")[2]
+    assert problems(text) == ["schedule without workflow_dispatch"]
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([BIN / command[0], *command[1:]], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_zizmor_is_clean() -> None:
+    done = _run("zizmor", "--offline", "--no-progress", ".github")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_zizmor_sees_an_injection(tmp_path: Path) -> None:
+    bad = GOOD.replace('echo "$MODE"', "echo ${{ github.event.issue.title }}")
+    (tmp_path / "bad.yml").write_text(bad)
+    done = _run("zizmor", "--offline", "--no-progress", str(tmp_path / "bad.yml"))
+    assert done.returncode != 0
+    assert "template-injection" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("schema", "pattern"),
+    [
+        ("vendor.github-workflows", "workflows/*.yml"),
+        ("vendor.github-actions", "actions/*/action.yml"),
+        ("vendor.dependabot", "dependabot.yml"),
+    ],
+)
+def test_files_match_githubs_schema(schema: str, pattern: str) -> None:
+    files = [str(path) for path in GITHUB.glob(pattern)]
+    assert files
+    done = _run("check-jsonschema", "--builtin-schema", schema, *files)
+    assert done.returncode == 0, done.stdout + done.stderr
