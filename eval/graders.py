@@ -1,0 +1,296 @@
+"""How right is an output? Small pure graders, each a score in 0..1 with its reason.
+
+A case carries `expect`: a list of `{"grader": NAME, "path": PATH, "weight": 1.0, ...parameters}`. The score of
+a case is the weighted mean of its parts; it is `ok` at its threshold (default 1.0: every part fully right).
+
+| grader | parameters | 1.0 when |
+|---|---|---|
+| `exact` | `value`, or `any_of: [...]` | the value at the path equals it (or one of them) |
+| `set_f1` | `values: [...]` | the list holds just these, in any order; else F1, a repeat is a false alarm |
+| `numeric` | `value`, `abs`, `rel` | within the larger tolerance; falls linearly to 0 at twice that |
+| `band` | `low`, `high` (or one) | the number lies in [low, high]; with `*`, the share that does |
+| `contains` | `all: [...]`, `any: [...]` | all of `all` and one of `any` are in the text, case ignored |
+| `absent` | `terms: [...]`, or nothing | none of the terms is in the text; or: nothing is at the path |
+| `json_schema` | `schema` | the value at the path is valid |
+| `ordering` | `values: [...]` or `sort: "asc"` / `"desc"` | all pairs stand so; else the share that do |
+| `llm_judge` | `rubric`, `reference` | a blinded model finds it at least as good as the reference, both ways |
+
+Paths are dotted, from the output: `0.region` (index, key), `*.series` (of every item), `[series=VIX].signal`
+(the first item whose field reads so; `[a=1,b=2]` for several fields), `*.series:signal` (fields joined: each value is
+a list), and `""` for the whole output. What is not there is *missing*: a failed part with a reason, never an exception.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PASS = 1.0  # default threshold of a case
+_CLOSE = 1e-9  # a weighted mean of ones may come out as 0.9999999999999999
+_SEGMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+
+Scored = tuple[float, str]
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One grader's finding."""
+
+    grader: str
+    path: str
+    score: float
+    weight: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """What a case scored; `reasons` tells only what went wrong."""
+
+    score: float
+    ok: bool
+    reasons: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+
+def grade(
+    expect: Sequence[Mapping[str, Any]],
+    output: Any,
+    threshold: float = PASS,
+    judged: Mapping[int, Part] | None = None,
+) -> Grade:
+    """Grade an output; `judged` holds the parts of `llm_judge` by position in `expect` (see `eval/judge.py`)."""
+    parts = []
+    for position, wanted in enumerate(expect):
+        if judged and position in judged:
+            parts.append(judged[position])
+        else:
+            parts.append(grade_part(wanted, output))
+    return combine(parts, threshold)
+
+
+def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:
+    """Apply one grader."""
+    name, path = wanted["grader"], wanted.get("path", "")
+    grader = GRADERS.get(name)
+    if grader is None:
+        raise ValueError(f"unknown grader {name!r} (known: {', '.join([*GRADERS, 'llm_judge'])})")
+    score, reason = grader(find(output, path), wanted)
+    return Part(name, path, score, float(wanted.get("weight", 1.0)), reason)
+
+
+def combine(parts: Sequence[Part], threshold: float = PASS) -> Grade:
+    """Weighted mean of the parts; a case without weight would be right whatever happens, so it is refused."""
+    total = math.fsum(part.weight for part in parts)
+    if total <= 0:
+        raise ValueError("a case needs at least one grader with a weight above 0")
+    score = min(1.0, math.fsum(part.score * part.weight for part in parts) / total)
+    wrong = tuple(f"{part.grader} {part.path}: {part.reason}" for part in parts if part.score < 1.0)
+    return Grade(round(score, 9), score >= threshold - _CLOSE, wrong, tuple(parts))
+
+
+def find(value: Any, path: str) -> Any:
+    """The value at a path, or MISSING; a `*` gives a list (with MISSING where an item lacks the rest)."""
+    return _walk(value, _segments(path))
+
+
+@functools.lru_cache(maxsize=4096)
+def _segments(path: str) -> tuple[str | tuple[tuple[str, str], ...], ...]:
+    found: list[str | tuple[tuple[str, str], ...]] = []
+    for match in _SEGMENT.finditer(path):
+        selector, name = match.groups()
+        if selector is None:
+            found.append(name)
+        else:
+            pairs = (pair.partition("=") for pair in selector.split(","))
+            found.append(tuple((key.strip(), wanted.strip()) for key, _, wanted in pairs))
+    return tuple(found)
+
+
+def _walk(value: Any, segments: Sequence[str | tuple[tuple[str, str], ...]]) -> Any:
+    for position, segment in enumerate(segments):
+        if isinstance(segment, tuple):
+            items = value if isinstance(value, list) else []
+            value = next((item for item in items if _selected(item, segment)), MISSING)
+        elif segment == "*":
+            if not isinstance(value, list):
+                return MISSING
+            return [_walk(item, segments[position + 1 :]) for item in value]
+        elif ":" in segment:
+            joined = [_step(value, key) for key in segment.split(":")]
+            return MISSING if all(field is MISSING for field in joined) else joined
+        else:
+            value = _step(value, segment)
+        if value is MISSING:
+            return MISSING
+    return value
+
+
+def _step(value: Any, key: str) -> Any:
+    if isinstance(value, dict):
+        return value.get(key, MISSING)
+    if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+        return value[int(key)]
+    return MISSING
+
+
+def _selected(item: Any, pairs: tuple[tuple[str, str], ...]) -> bool:
+    return isinstance(item, dict) and all(str(item.get(key, MISSING)) == wanted for key, wanted in pairs)
+
+
+def exact(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    allowed = wanted["any_of"] if "any_of" in wanted else [wanted["value"]]
+    if any(_same(found, value) for value in allowed):
+        return 1.0, "equal"
+    return 0.0, f"{_show(found)}, expected {' or '.join(_show(value) for value in allowed)}"
+
+
+def set_f1(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    if not isinstance(found, list):
+        return 0.0, f"{_show(found)}, expected a list"
+    got = Counter(_key(value) for value in found)
+    due = Counter(_key(value) for value in wanted["values"])
+    hits = (got & due).total()
+    if hits == got.total() == due.total():
+        return 1.0, "equal sets"
+    extra, lacking = list((got - due).elements()), list((due - got).elements())
+    f1 = 2 * hits / (got.total() + due.total())
+    return f1, "; ".join(
+        f"{word} {', '.join(keys)}" for word, keys in (("missed", lacking), ("false alarm", extra)) if keys
+    )
+
+
+def numeric(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    if not _is_number(found):
+        return 0.0, f"{_show(found)}, expected a number"
+    value = float(wanted["value"])
+    tolerance = max(float(wanted.get("abs", 0.0)), float(wanted.get("rel", 0.0)) * abs(value))
+    off = abs(found - value)
+    if off <= tolerance * (1 + _CLOSE):
+        return 1.0, "within tolerance"
+    reason = f"{found:g}, expected {value:g} +- {tolerance:g}"
+    return (max(0.0, 2.0 - off / tolerance) if tolerance > 0 else 0.0), reason
+
+
+def band(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    low, high = wanted.get("low", -math.inf), wanted.get("high", math.inf)
+    values = found if isinstance(found, list) else [found]
+    if not values:
+        return 0.0, f"nothing there, expected a number in [{low:g}, {high:g}]"
+    inside = [_is_number(value) and low <= value <= high for value in values]
+    if all(inside):
+        return 1.0, "inside"
+    outside = ", ".join(_show(value) for value, good in zip(values, inside, strict=True) if not good)
+    return sum(inside) / len(inside), f"{outside}, expected [{low:g}, {high:g}]"
+
+
+def contains(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    if found is MISSING:
+        return 0.0, "missing"
+    text, every, some = _text(found), wanted.get("all", []), wanted.get("any", [])
+    held = [term for term in every if term.lower() in text]
+    checks = len(every) + bool(some)
+    score = (len(held) + (any(term.lower() in text for term in some) if some else 0)) / checks
+    return (1.0, "found") if score == 1.0 else (score, f"lacks {[t for t in every if t not in held] or some}")
+
+
+def absent(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    terms = wanted.get("terms")
+    if terms is None:
+        empty = found is MISSING or found is None or found == [] or found == {} or found == ""
+        return (1.0, "absent") if empty else (0.0, f"{_show(found)}, expected nothing")
+    text = "" if found is MISSING else _text(found)
+    present = [term for term in terms if term.lower() in text]
+    return (0.0, f"holds {present}") if present else (1.0, "absent")
+
+
+def json_schema(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    if found is MISSING:
+        return 0.0, "missing"
+    validator = _validator(json.dumps(wanted["schema"], sort_keys=True))
+    problem = next(iter(validator.iter_errors(found)), None)
+    if problem is None:
+        return 1.0, "valid"
+    return 0.0, f"{problem.json_path}: {problem.message[:200]}"
+
+
+def ordering(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    """Share of pairs that stand in the wanted order; a value that should be ranked but is missing loses its pairs."""
+    if not isinstance(found, list):
+        return 0.0, f"{_show(found)}, expected a list"
+    if "sort" in wanted:
+        sign = -1.0 if wanted["sort"] == "desc" else 1.0
+        ranks: list[float | None] = [sign * value if _is_number(value) else None for value in found]
+    else:
+        places: dict[str, float] = {}
+        for place, value in enumerate(found):
+            places.setdefault(_key(value), float(place))
+        ranks = [places.get(_key(value)) for value in wanted["values"]]
+    pairs = [(a, b) for i, a in enumerate(ranks) for b in ranks[i + 1 :]]
+    right = sum(a is not None and b is not None and a <= b for a, b in pairs)
+    if right == len(pairs) and None not in ranks:
+        return 1.0, "in order"
+    return (right / len(pairs) if pairs else 0.0), f"{right} of {len(pairs)} pairs in order"
+
+
+GRADERS: dict[str, Callable[[Any, Mapping[str, Any]], Scored]] = {
+    "exact": exact,
+    "set_f1": set_f1,
+    "numeric": numeric,
+    "band": band,
+    "contains": contains,
+    "absent": absent,
+    "json_schema": json_schema,
+    "ordering": ordering,
+}
+
+
+@functools.lru_cache(maxsize=64)
+def _validator(schema: str) -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json.loads(schema))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality as JSON has it: 1 equals 1.0, but true is not 1."""
+    return _key(a) == _key(b)
+
+
+def _key(value: Any) -> str:
+    if value is MISSING:
+        return "(missing)"
+    if _is_number(value) and float(value).is_integer():
+        return str(int(value))
+    if isinstance(value, list):
+        return f"[{', '.join(_key(item) for item in value)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)}: {_key(value[k])}" for k in sorted(value)) + "}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _text(value: Any) -> str:
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).lower()
+
+
+def _show(value: Any) -> str:
+    text = _key(value)
+    return text if len(text) <= 80 else text[:77] + "..."
