@@ -45,13 +45,17 @@ _RUN_FIELDS: Final[Mapping[str, None]] = {
     "prompt_hash": None,
 }
 
+_SCALARS: Final = frozenset({int, float, bool, type(None)})
+
+orjson: Any = None  # loaded by the first event, so that `--help` need not pay for it
 _source: ContextVar[str] = ContextVar("source", default="runtime")
 _watched: ContextVar[list[dict[str, Any]] | None] = ContextVar("watched", default=None)
 _lock = threading.Lock()
-_open_logs: dict[str, int] = {}
+_open_logs: dict[str, _Log] = {}
 _ids = itertools.count()
 _id_prefix = ""
 _second: tuple[int, str] = (0, "")
+_joined: tuple[Path | None, Path | None, str] = (None, None, "")
 _warned: set[str] = set()
 
 
@@ -139,52 +143,92 @@ def log_event(
         rows = _watched.get()
         if rows is not None:
             rows.append(row)
-        append(encode(row))
+        scan = (
+            error is not None or len(agent) + len(run_id) > 80 or any(map(_may_hold_secret, fields.values()))
+        )
+        append(encode(row, scan=scan))
     except Exception as problem:  # noqa: BLE001 - the agent's result outranks its row; the loss is reported
         _warn(f"telemetry: an event of {agent!r} was not written: {type(problem).__name__}: {problem}")
     return event_id
 
 
-def encode(row: Mapping[str, Any]) -> bytes:
-    """One line of JSON: no NaN, no secret, nothing unserialisable, no newline inside."""
-    import orjson
+def _may_hold_secret(value: object) -> bool:
+    """Scanning a line costs as much as writing it; numbers and short words need no scan."""
+    if type(value) is str:
+        return len(value) > 12
+    return type(value) not in _SCALARS
 
+
+def encode(row: Mapping[str, Any], scan: bool = True) -> bytes:
+    """One line of JSON: no NaN, no secret, nothing unserialisable, no newline inside."""
+    global orjson
+    if orjson is None:
+        import orjson as loaded
+
+        orjson = loaded
     try:
         line = orjson.dumps(row, default=_marked, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError):  # huge integers, lone surrogates, cycles
         line = orjson.dumps(_plain(row), option=orjson.OPT_NON_STR_KEYS)
-    text = line.decode()
-    if len(text) > limits.FIELD:
-        text = orjson.dumps(_plain(orjson.loads(line))).decode()
-    return redact(text).encode() + b"\n"
+    if len(line) > limits.FIELD:
+        line = orjson.dumps(_plain(orjson.loads(line)))
+    return (redact(line.decode()).encode() if scan else line) + b"\n"
 
 
 def append(line: bytes, path: Path | None = None) -> None:
     """Append one whole line to the live log; raises OSError, e.g. on a full disk."""
-    target = os.fspath(path or script.root() / LOG_PATH)
+    target = _target() if path is None else os.fspath(path)
     with _lock:
         while not _append_if_current(target, line):  # sealed, rotated or deleted meanwhile: open it anew
-            os.close(_open_logs.pop(target))
+            os.close(_open_logs.pop(target).descriptor)
+
+
+def _target() -> str:
+    """The live log below the current root; joining paths costs as much as a write, so the last one is kept."""
+    global _joined
+    root = script.root()
+    if _joined[0] is not root or _joined[1] is not LOG_PATH:
+        _joined = (root, LOG_PATH, os.fspath(root / LOG_PATH))
+    return _joined[2]
 
 
 def _append_if_current(target: str, line: bytes) -> bool:
     """Append under the lock, unless the open descriptor is no longer the file at `target`."""
-    descriptor = _open_logs.get(target)
-    if descriptor is None:
-        descriptor = _open_logs[target] = _open(target)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    log = _open_logs.get(target)
+    if log is None:
+        log = _open_logs[target] = _Log(_open(target))
+    fcntl.flock(log.descriptor, fcntl.LOCK_EX)
     try:
-        status = os.fstat(descriptor)
-        if not _is_at(target, status):
+        try:
+            status = os.stat(target)  # noqa: PTH116 - a Path object costs as much as the call itself
+        except FileNotFoundError:
             return False
-        torn = status.st_size > 0 and os.pread(descriptor, 1, status.st_size - 1) != b"\n"
+        if (status.st_ino, status.st_dev) != log.identity:
+            return False
+        size = status.st_size
+        ours = size == log.size  # our own last line is the tail: it is whole
+        torn = not ours and size > 0 and os.pread(log.descriptor, 1, size - 1) != b"\n"
         data = b"\n" + line if torn else line
-        written = os.write(descriptor, data)
+        log.size = -1
+        written = os.write(log.descriptor, data)
         if written != len(data):
             raise OSError(f"{target}: {written} of {len(data)} bytes written; is the disk full?")
+        log.size = size + written
         return True
     finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        fcntl.flock(log.descriptor, fcntl.LOCK_UN)
+
+
+class _Log:
+    """An open live log: which file it is, and how long our own last write left it."""
+
+    __slots__ = ("descriptor", "identity", "size")
+
+    def __init__(self, descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        self.descriptor = descriptor
+        self.identity = (status.st_ino, status.st_dev)
+        self.size = -1
 
 
 def _open(target: str) -> int:
@@ -196,20 +240,12 @@ def _open(target: str) -> int:
         return os.open(target, flags, 0o644)
 
 
-def _is_at(target: str, status: os.stat_result) -> bool:
-    try:
-        now = os.stat(target)  # noqa: PTH116 - on the hot path a Path object costs as much as the call
-    except FileNotFoundError:
-        return False
-    return now.st_ino == status.st_ino and now.st_dev == status.st_dev
-
-
 def _forget_after_fork() -> None:
     """A child shares its parent's descriptors, and with them the lock: it opens its own."""
     global _id_prefix, _lock
     _lock = threading.Lock()
-    for descriptor in _open_logs.values():
-        os.close(descriptor)
+    for log in _open_logs.values():
+        os.close(log.descriptor)
     _open_logs.clear()
     _id_prefix = ""
 
