@@ -1,0 +1,31 @@
+"""Isolation for every test: a root of its own, no key, no GitHub, no proxy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from telemetry import script
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+_FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty checkout; whatever the test logs or writes lands there."""
+    for name in list(os.environ):
+        if name.upper().startswith(_FOREIGN):
+            monkeypatch.delenv(name)
+    (tmp_path / "telemetry").mkdir()
+    with script.using_root(tmp_path):
+        yield tmp_path
+
+
+@pytest.fixture
+def repository() -> Path:
+    """The real checkout, to read from."""
+    return REPOSITORY
