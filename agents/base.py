@@ -1,0 +1,208 @@
+"""What every agent shares: one instrumented run, a time limit, a checked answer, a checked output.
+
+A subclass writes `analyze(inputs) -> list[dict]`, plain or async, and calls `ask` for judgement:
+
+    class Mine(BaseAgent):
+        async def analyze(self, inputs):
+            answer = await self.ask({"numbers": [1, 2]}, ANSWER_SCHEMA)
+            return answer["items"]
+
+The model's text is untrusted: an answer that breaks its schema is a `parse` error, an output that breaks the
+agent's schema is an `agent` error, and neither reaches anyone as a result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import importlib
+import inspect
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from agents import schema_check
+from agents.manifest import AgentSpec
+from agents.prompts import PromptSet
+from telemetry import script
+from telemetry.instrumentation import current_run, instrument_agent_call_async
+
+Item = dict[str, Any]
+Inputs = Mapping[str, Any]
+
+
+class Model(Protocol):
+    """What an agent needs of a model: an answer whose `data` is parsed JSON."""
+
+    async def complete(
+        self,
+        messages: list[dict[str, str]],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        model: str | None = None,
+    ) -> Any:
+        """Answer the messages."""
+
+
+class AgentError(Exception):
+    """The agent did something it may not do."""
+
+    error_kind = "agent"
+
+
+class InputError(AgentError):
+    """The inputs cannot be read: the source's fault, not the agent's."""
+
+    error_kind = "source"
+
+
+class AnswerError(AgentError):
+    """The model's answer does not have the shape that was asked for."""
+
+    error_kind = "parse"
+
+
+class BaseAgent:
+    """An agent of the manifest with its prompts and its model."""
+
+    def __init__(self, spec: AgentSpec, prompts: PromptSet, model: Model) -> None:
+        self.spec = spec
+        self.prompts = prompts
+        self.model = model
+        self._output_schema: dict[str, Any] | None = None
+
+    def analyze(self, inputs: Inputs) -> Any:
+        """What the agent finds: a list of items, or an awaitable of one."""
+        raise NotImplementedError(f"{type(self).__name__} has no analyze(inputs)")
+
+    async def ask(self, payload: Mapping[str, Any], schema: Mapping[str, Any]) -> Item:
+        """The model's judgement on `payload`, checked against `schema`."""
+        user = json.dumps({"task": self.spec.name, **payload}, ensure_ascii=False, default=str)
+        completion = await self.model.complete(
+            [
+                {"role": "system", "content": self.prompts.system(self.spec)},
+                {"role": "user", "content": user},
+            ],
+            schema=schema,
+            model=self.spec.model,
+        )
+        wrong = schema_check.problems(schema, completion.data)
+        if wrong:
+            raise AnswerError(f"the answer does not match its schema: {'; '.join(wrong)}")
+        answer: Item = completion.data
+        return answer
+
+    def run(self, inputs: Inputs, **fields: Any) -> list[Item]:
+        """`arun` for callers without an event loop."""
+        return asyncio.run(self.arun(inputs, **fields))
+
+    async def arun(self, inputs: Inputs, *, timeout_s: float | None = None, **fields: Any) -> list[Item]:
+        """One run: analyze within the time limit, check the output, log one row. `fields` go on the row."""
+        limit = self.spec.timeout_s if timeout_s is None else timeout_s
+        if self.spec.prompt:
+            fields.setdefault("prompt_hash", self.prompts.hash(self.spec))
+
+        async def once() -> list[Item]:
+            try:
+                async with asyncio.timeout(limit):
+                    return self.checked(await self._analyzed(inputs))
+            except TimeoutError as late:
+                raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
+
+        return await instrument_agent_call_async(self.spec.name, once, weights=self.spec.reward, **fields)
+
+    def checked(self, output: object) -> list[Item]:
+        """`output` if it is a list of items that match the agent's output schema."""
+        if not isinstance(output, list):
+            raise AgentError(f"the output must be a list of items, not {type(output).__name__}")
+        schema = self.output_schema()
+        wrong = schema_check.problems({"type": "array", "items": schema}, output)
+        if wrong:
+            raise AgentError(
+                f"the output does not match {self.spec.output_schema or 'an item'}: {'; '.join(wrong)}"
+            )
+        return output
+
+    def output_schema(self) -> dict[str, Any]:
+        """The JSON Schema of one item; any mapping for an agent that declares none."""
+        if self._output_schema is None:
+            self._output_schema = self._read_schema()
+        return self._output_schema
+
+    def note(self, **fields: Any) -> None:
+        """Put something on the row of the run in progress, e.g. a suspected injection."""
+        run = current_run()
+        if run is not None:
+            run.fields.update(fields)
+
+    def _read_schema(self) -> dict[str, Any]:
+        if self.spec.output_schema is None:
+            return {"type": "object"}
+        try:
+            text = (self.prompts.root / self.spec.output_schema).read_text("utf-8")
+            schema: dict[str, Any] = json.loads(text)
+        except (OSError, ValueError) as error:
+            raise script.BadInput(f"{self.spec.output_schema}: cannot be read: {error}") from error
+        return schema
+
+    async def _analyzed(self, inputs: Inputs) -> Any:
+        if inspect.iscoroutinefunction(self.analyze):
+            return await self.analyze(inputs)
+        found = await in_thread(lambda: self.analyze(inputs))
+        return await found if inspect.isawaitable(found) else found
+
+
+class CallableAgent(BaseAgent):
+    """A plain function, or a method of a class that is not a `BaseAgent`, as an agent."""
+
+    def __init__(self, spec: AgentSpec, prompts: PromptSet, model: Model, fn: Callable[..., Any]) -> None:
+        super().__init__(spec, prompts, model)
+        self._fn = fn
+
+    async def _analyzed(self, inputs: Inputs) -> Any:
+        if inspect.iscoroutinefunction(self._fn):
+            return await self._fn(inputs)
+        return await in_thread(lambda: self._fn(inputs))
+
+
+def build_agent(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
+    """The agent that a manifest entry describes, ready to run."""
+    owner, _, method = spec.callable.partition(".")
+    try:
+        found = getattr(importlib.import_module(spec.module), owner)
+    except (ImportError, AttributeError) as error:
+        raise AgentError(
+            f"agents.{spec.name}: {spec.module}.{spec.callable} cannot be loaded: {error}"
+        ) from error
+    if isinstance(found, type) and issubclass(found, BaseAgent):
+        return found(spec, prompts, model)
+    return CallableAgent(spec, prompts, model, getattr(found(), method) if method else found)
+
+
+async def in_thread(work: Callable[[], Any]) -> Any:
+    """Run `work` in a daemon thread: one that hangs cannot keep the event loop, or the exit, waiting."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(value: Any, problem: BaseException | None) -> None:
+        if result.done():  # we gave up on it: time-out or cancellation
+            return
+        if problem is None:
+            result.set_result(value)
+        else:
+            result.set_exception(problem)
+
+    def body() -> None:
+        value: Any = None
+        problem: BaseException | None = None
+        try:
+            value = context.run(work)
+        except BaseException as raised:  # noqa: BLE001 - handed over to the awaiting side, whatever it is
+            problem = raised
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(deliver, value, problem)
+
+    threading.Thread(target=body, daemon=True, name="agent").start()
+    return await result

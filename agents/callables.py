@@ -1,0 +1,75 @@
+"""Is there such a callable in such a module? Answered from source text, without running any of it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+from pathlib import Path
+
+
+def problem(module: str, name: str) -> str | None:
+    """Why `module` has no callable `name` (`function` or `Class.method`), or None if it has."""
+    tree = _tree(module)
+    if isinstance(tree, str):
+        return tree
+    owner, _, method = name.partition(".")
+    known = _top_level(tree)
+    if owner not in known:
+        return f"no {owner!r} in {module} (has: {', '.join(sorted(known)) or 'nothing'})"
+    if method and method not in (methods := _methods(module, owner)) and "*" not in methods:
+        return f"no {method!r} in {module}.{owner} (has: {', '.join(sorted(methods)) or 'nothing'})"
+    return None
+
+
+def module_problem(module: str) -> str | None:
+    """Why `module` cannot be found, or None."""
+    tree = _tree(module)
+    return tree if isinstance(tree, str) else None
+
+
+@functools.lru_cache(maxsize=256)
+def _tree(module: str) -> ast.Module | str:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError):  # a parent is missing, or is not a package
+        spec = None
+    if spec is None or spec.origin is None:
+        return f"no module named {module!r}"
+    if not spec.origin.endswith(".py"):
+        return ast.Module([], [])
+    try:
+        return ast.parse(Path(spec.origin).read_bytes())
+    except (OSError, SyntaxError) as error:
+        return f"module {module!r} cannot be read: {error}"
+
+
+def _top_level(tree: ast.Module) -> dict[str, ast.AST]:
+    names: dict[str, ast.AST] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names[node.name] = node
+    return names
+
+
+def _methods(module: str, owner: str, depth: int = 0) -> set[str]:
+    """The methods of a class, inherited ones too; `*` stands for a base that cannot be read."""
+    tree = _tree(module)
+    node = None if isinstance(tree, str) else _top_level(tree).get(owner)
+    if isinstance(tree, str) or not isinstance(node, ast.ClassDef) or depth > 8:
+        return {"*"}
+    found = {part.name for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
+    imported = {
+        alias.asname or alias.name: (line.module, alias.name)
+        for line in tree.body
+        if isinstance(line, ast.ImportFrom) and line.module and line.level == 0
+        for alias in line.names
+    }
+    for base in node.bases:
+        if not isinstance(base, ast.Name):
+            found.add("*")
+        elif base.id in imported:
+            found |= _methods(*imported[base.id], depth + 1)
+        else:
+            found |= _methods(module, base.id, depth + 1)
+    return found
