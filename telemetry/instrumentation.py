@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
-from telemetry import limits, reward
+from telemetry import limits, reward, signals
 from telemetry.logger import ERROR_KINDS, log_event, new_run_id
 
 T = TypeVar("T")
@@ -147,6 +147,8 @@ def _observed(
             row["signal_strength"] = round(reward.signal_strength(agent, results[0]), 6)
             row["reward"] = round(reward.reward(event, results[0], weights), 6)
             row["scoring_version"] = reward.scoring_version(weights)
+            row["signals"] = signals.signal_keys(results[0])
+            row["profit_pct"] = signals.best_profit_pct(results[0])
         else:
             message = f"{type(problem).__name__}: {problem}"
             row |= {"error": limits.cut(message, limits.ERROR)[0], "error_kind": error_kind(problem)}

@@ -1,0 +1,52 @@
+"""Intervals that hold for small samples and skewed data, where mean +- 2 standard errors does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+Z95 = 1.959963984540054  # two-sided 95 % of the normal distribution
+
+
+def wilson(hits: int, n: int, z: float = Z95) -> tuple[float, float] | None:
+    """Wilson's score interval of a proportion; None for no observation (E. B. Wilson, JASA 1927)."""
+    if n <= 0:
+        return None
+    share = hits / n
+    centre = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+
+
+def mean_upper_bound(values: Sequence[float], ceiling: float = 1.0, alpha: float = 0.05) -> float:
+    """An upper 1 - alpha bound of the mean of values that are at most `ceiling`, whatever their shape.
+
+    By betting (Waudby-Smith & Ramdas, JRSS B 2024): if the mean were m, the wealth of a bettor against m,
+    `mean over lambda of prod(1 + lambda * (m - x))`, would reach 1 / alpha with probability at most alpha. The
+    bound is the smallest m so refuted. Rewards are mostly zero with rare large values; there a t-interval flags
+    an agent that stands exactly at the floor in 6 to 7 % of windows, this one in at most 5 %.
+    """
+    import numpy as np
+
+    x = np.minimum(np.asarray(values, dtype=float), ceiling)
+    if x.size == 0:
+        return math.inf
+
+    def refuted(m: float) -> bool:
+        bets = np.linspace(0.05, 0.95, 19)[:, None] / (ceiling - m)
+        log_wealth = np.log1p(bets * (m - x)).sum(axis=1)
+        peak = log_wealth.max()
+        wealth = peak + math.log(float(np.exp(log_wealth - peak).mean()))
+        return float(wealth) >= math.log(1 / alpha)
+
+    low, high = float(x.mean()), ceiling
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if middle < ceiling and refuted(middle) else (middle, high)
+    return high
+
+
+def mean_lower_bound(values: Sequence[float], floor: float = -1.0, alpha: float = 0.05) -> float:
+    """The mirror image, for values that are at least `floor` (lower ones count as `floor`)."""
+    return -mean_upper_bound([-max(value, floor) for value in values], ceiling=-floor, alpha=alpha)
