@@ -1,0 +1,76 @@
+"""How far is it? One line that rewrites itself on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+TERMINAL_EVERY_S = 0.1
+PLAIN_EVERY_S = 10.0  # in a CI log
+
+
+class Progress:
+    """Counts finished trials; rate and time left come from those really run, not from resumed ones."""
+
+    def __init__(
+        self,
+        what: str,
+        total: int,
+        *,
+        quiet: bool = False,
+        max_usd: float | None = None,
+        out: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.what, self.total, self.quiet, self.max_usd = what, total, quiet, max_usd
+        self.out = out or sys.stderr
+        self.clock = clock
+        self.terminal = self.out.isatty()
+        self.done = self.ran = self.passed = self.errors = 0
+        self.usd: float | None = 0.0
+        self.started = self.told = clock()
+
+    def see(self, ok: bool | None, cost_usd: float | None, resumed: bool) -> None:
+        """One more trial is finished; `ok` is None for an infrastructure error."""
+        self.done += 1
+        self.passed += ok is True
+        self.errors += ok is None
+        if not resumed:
+            self.ran += 1
+            if cost_usd is not None and self.usd is not None:
+                self.usd += cost_usd
+        if not self.quiet and self.clock() - self.told >= (
+            TERMINAL_EVERY_S if self.terminal else PLAIN_EVERY_S
+        ):
+            self.tell()
+
+    def tell(self) -> None:
+        """Print the line as it stands."""
+        self.told = self.clock()
+        start, end = ("\r", "\x1b[K") if self.terminal else ("", "\n")
+        self.out.write(f"{start}{self.line()}{end}")
+        self.out.flush()
+
+    def finish(self) -> None:
+        """The last line."""
+        if not self.quiet:
+            self.tell()
+            if self.terminal:
+                self.out.write("\n")
+
+    def line(self) -> str:
+        """`eval 120/240 · 96 passed · 45.2/s · 0:03 left · $0.0123 of $2`."""
+        elapsed = max(self.clock() - self.started, 1e-9)
+        rate = self.ran / elapsed
+        parts = [f"{self.what} {self.done}/{self.total}", f"{self.passed} passed"]
+        if self.errors:
+            parts.append(f"{self.errors} errors")
+        parts.append(f"{rate:.1f}/s")
+        if self.done < self.total and rate > 0:
+            left = int((self.total - self.done) / rate)
+            parts.append(f"{left // 60}:{left % 60:02} left")
+        cap = "" if self.max_usd is None else f" of ${self.max_usd:g}"
+        parts.append(f"${self.usd:.4f}{cap}")
+        return " · ".join(parts)
