@@ -1,0 +1,218 @@
+"""Is what a change puts into a file fit to be proposed? Pure checks over the text before and after."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+from meta.changes import Change
+from telemetry.redact import redact
+
+Head = Callable[[str], bytes | None]  # a file of the trusted tree, None when there is none
+
+MANIFEST = "agents/manifest.yaml"
+VARIANTS = "agents/prompts/variants"
+
+# Ways out of the process: a patch written by a model may not open a new one.
+OUTWARD = frozenset(
+    {
+        *(
+            "aiohttp",
+            "ccxt",
+            "feedparser",
+            "ftplib",
+            "http",
+            "httpx",
+            "httpx2",
+            "openai",
+            "requests",
+            "smtplib",
+        ),
+        *(
+            "socket",
+            "socketserver",
+            "ssl",
+            "telnetlib",
+            "urllib",
+            "urllib3",
+            "webbrowser",
+            "websockets",
+            "xmlrpc",
+        ),
+        *("asyncio", "multiprocessing", "os", "posix", "pty", "shutil", "signal", "subprocess", "sys"),
+        *("builtins", "code", "ctypes", "importlib", "marshal", "pickle", "runpy"),
+    }
+)
+OUTWARD_CALLS = frozenset(["__builtins__", "__import__", "breakpoint", "compile", "eval", "exec"])
+
+MAX_BODY_CHARS = 60_000  # GitHub cuts a body at 65,536, mid-text
+
+# Invisible or direction-changing characters make a reviewer read something else than what is there.
+_DECEPTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_IN_A_BODY = (
+    (re.compile(r"(?<![\w`/.@-])@[A-Za-z0-9][\w-]*"), "mentions someone"),
+    (
+        re.compile(r"(?i)<\s*/?\s*(script|iframe|img|a|form|input|style|object|embed|svg|meta|link)\b"),
+        "holds HTML",
+    ),
+    (
+        re.compile(r"(?i)\b(close[sd]?|fix(e[sd])?|resolve[sd]?):?\s+([\w.-]+/[\w.-]+)?#\d"),
+        "would close an issue",
+    ),
+    (re.compile(r"(?i)\]\(\s*(javascript|data|vbscript):"), "links to a script"),
+)
+
+
+def check_text(change: Change) -> Iterator[str]:
+    """Readable UTF-8 text, nothing hidden in it, no credential."""
+    assert change.after is not None
+    try:
+        text = change.after.decode()
+    except UnicodeDecodeError:
+        yield "is binary"
+        return
+    if "\0" in text:
+        yield "is binary"
+    elif hidden := _DECEPTIVE.search(text):
+        yield f"holds the hidden character U+{ord(hidden[0]):04X}"
+    if redact(text) != text:
+        yield "holds what looks like a secret"
+
+
+def check_json(change: Change, head: Head) -> Iterator[str]:
+    """JSON that parses, matches its schema where there is one, and never rewrites a decision."""
+    if change.path.startswith("meta/decisions/") and change.before is not None:
+        yield "a decision is never rewritten"
+    try:
+        value = json.loads(change.after or b"", parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        yield f"is not JSON: {error}"
+        return
+    schema = next((found for name in _schema_names(change.path) if (found := head(name))), None)
+    if schema is not None:
+        import jsonschema
+
+        worst = jsonschema.Draft202012Validator(json.loads(schema)).iter_errors(value)
+        for one in sorted(worst, key=str)[:3]:
+            where = ".".join(str(part) for part in one.absolute_path) or "top level"
+            yield f"does not match its schema: {where}: {one.message[:200]}"
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _schema_names(path: str) -> Iterator[str]:
+    stem = "decision" if path.startswith("meta/decisions/") else PurePosixPath(path).stem
+    for folder in ("eval", "meta", "agents"):
+        yield f"{folder}/{stem}.schema.json"
+
+
+def check_python(change: Change) -> Iterator[str]:
+    """Parses, and opens no new way to the network, other processes or the interpreter."""
+    try:
+        after = _outward(change.after or b"")
+    except (SyntaxError, ValueError, RecursionError) as error:
+        yield f"is not Python: {error}"
+        return
+    for name in sorted(after - _outward(change.before or b"")):
+        yield f"newly uses {name}: no new way to the network, processes or the interpreter"
+
+
+def _outward(source: bytes) -> set[str]:
+    """The outward modules and calls that a source text names."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names} & OUTWARD
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found |= {(node.module or "").partition(".")[0]} & OUTWARD
+        elif isinstance(node, ast.Name):
+            found |= {node.id} & OUTWARD_CALLS
+        elif (
+            isinstance(node, ast.Attribute)
+            and re.fullmatch(r"__\w+__", node.attr)
+            and node.attr != "__name__"
+        ):
+            found.add(node.attr)  # x.__class__.__subclasses__() and its like
+    return found
+
+
+def check_manifest(change: Change) -> Iterator[str]:
+    """Nothing but `enabled:` flips, and never of an agent that is sensitive in execution."""
+    import yaml
+
+    try:
+        before, after = yaml.safe_load(change.before or b"{}"), yaml.safe_load(change.after or b"{}")
+        old, new = _by_name(before), _by_name(after)
+    except (yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
+        yield f"is not a manifest: {' '.join(str(error).split())[:200]}"
+        return
+    if _without_flags(before) != _without_flags(after):
+        yield "changes more than `enabled:`"
+        return
+    default = (before.get("defaults") or {}).get("execution_sensitive", False)
+    for name, entry in new.items():
+        flipped = entry.get("enabled", True) != old[name].get("enabled", True)
+        if flipped and old[name].get("execution_sensitive", default):
+            yield f"flips {name}, which is execution_sensitive: a person does that"
+
+
+def _by_name(manifest: dict[str, list[dict[str, object]]]) -> dict[object, dict[str, object]]:
+    return {entry["name"]: entry for entry in manifest["agents"]}
+
+
+def _without_flags(manifest: dict[str, list[dict[str, object]]]) -> dict[str, object]:
+    agents = [{k: v for k, v in entry.items() if k != "enabled"} for entry in manifest["agents"]]
+    return {**manifest, "agents": agents}
+
+
+def check_champion(change: Change, after: Head) -> Iterator[str]:
+    """A champion and the live prompt of its name are one text."""
+    path = PurePosixPath(change.path)
+    if path.name == "champion.md":
+        other = f"agents/prompts/{path.parent.name}.md"
+    elif str(path.parent) == "agents/prompts":
+        other = f"{VARIANTS}/{path.stem}/champion.md"
+    else:
+        return
+    if after(other) != change.after:
+        yield f"differs from {other}: a champion and its live prompt are one text"
+
+
+def check_body(raw: bytes) -> Iterator[str]:
+    """The text of a pull request: short enough, and nothing that acts (mentions, HTML, closing words)."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        yield "is not UTF-8"
+        return
+    if not text.strip():
+        yield "is empty"
+    if len(text) > MAX_BODY_CHARS:
+        yield f"has {len(text):,} characters, at most {MAX_BODY_CHARS:,} are taken"
+    if redact(text) != text:
+        yield "holds what looks like a secret"
+    plain = "\n".join(_outside_code(text[: MAX_BODY_CHARS + 1]))
+    for pattern, why in _IN_A_BODY:
+        if match := pattern.search(plain):
+            yield f"{why}: {match[0]!r}"
+
+
+def _outside_code(text: str) -> Iterator[str]:
+    """Lines outside fences, code spans taken out: GitHub acts on those only."""
+    fence = ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+                fence = ""
+        elif mark:
+            fence = mark[1]
+        else:
+            yield re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", line)

@@ -1,0 +1,63 @@
+"""How did publishing go? Turns what the workflow's steps report into the job summary a person reads."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+
+from meta import kinds
+from telemetry import script
+
+
+def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:
+    """How publishing went, from what the workflow's steps report: the text of the job summary."""
+    repository = (
+        f"{facts.get('GITHUB_SERVER_URL', 'https://github.com')}/{facts.get('GITHUB_REPOSITORY', '')}"
+    )
+    compare = f"{repository}/compare/main...{form.branch}?expand=1"
+    lines = [f"### {form.title}", ""]
+    if facts.get("GUARD_OUTCOME") != "success":
+        lines.append(
+            "No pull request was opened: the change was not fit to be applied (see the guard's step)."
+        )
+    elif facts.get("PR_OUTCOME") != "success":
+        lines += [
+            f"**The pull request could not be opened.** The branch `{form.branch}` may have been pushed all the same:",
+            f"[open it by hand]({compare}).",
+            "",
+            "The usual reason is a 403: allow it under Settings > Actions > General >"
+            " *Allow GitHub Actions to create and approve pull requests*, or set the secret `BOT_TOKEN`.",
+        ]
+    elif facts.get("PR_NUMBER"):
+        operation = facts.get("PR_OPERATION") or "opened"
+        lines.append(f"Pull request [#{facts['PR_NUMBER']}]({facts.get('PR_URL', '')}) {operation}.")
+    else:
+        lines.append(f"`main` already holds this change: no pull request is needed for `{form.branch}`.")
+    if facts.get("HAS_BOT_TOKEN") != "true":
+        lines += [
+            "",
+            "Opened with the workflow's own token: its checks wait for a person's approval. See `BOT_TOKEN`.",
+        ]
+    return "\n".join(lines)
+
+
+def parser() -> script.Parser:
+    """The command line."""
+    flags = script.Parser(__doc__)
+    flags.add_argument("--kind", required=True, help="kind of change: " + ", ".join(sorted(kinds.KINDS)))
+    return flags
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    """Tell it in the log and in the job summary."""
+    told = outcome(kinds.kind(args.kind), os.environ)
+    script.job_summary(told)
+    if not args.quiet:
+        print(told)
+    return script.OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

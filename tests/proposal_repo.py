@@ -1,0 +1,73 @@
+"""A small git checkout laid out like this repository, for tests of guard, hand-over and workflows."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+MANIFEST = """\
+# a comment that must survive
+protected_paths: ["agents/llm_client.py", "eval/**", "agents/secret_*"]
+agents:
+  - name: macro_watcher
+    module: agents.macro_watcher
+    enabled: true
+    sandbox_editable: true
+  - name: arbitrage_finder
+    module: agents.arbitrage_finder
+    enabled: true
+    execution_sensitive: true
+"""
+
+FILES = {
+    "agents/manifest.yaml": MANIFEST,
+    "agents/macro_watcher.py": "import math\n\n\ndef run(x: float) -> float:\n    return math.sqrt(x)\n",
+    "agents/arbitrage_finder.py": "import os\n\nHOME = os.sep\n",
+    "agents/prompts/macro_watcher.md": "Watch the macro series.\n",
+    "agents/prompts/variants/macro_watcher/champion.md": "Watch the macro series.\n",
+    "agents/prompts/variants/macro_watcher/B.md": "Watch them better.\n",
+    "meta/reports/ab_test_report.md": "old\n",
+    "meta/decisions/2026-01-01-ab_champion-x.json": "{}\n",
+    "eval/__init__.py": "",
+    "meta/__init__.py": "",
+    "eval/suites/macro.jsonl": "{}\n",
+    "tests/test_x.py": "def test_x() -> None: ...\n",
+    ".github/workflows/ci.yml": "on: push\n",
+    ".gitignore": ".ratchet/\n__pycache__/\ntelemetry/events.jsonl*\n",
+}
+
+
+def git(root: Path, *args: str) -> str:
+    """Run git as a test author; its output, or the error it gave."""
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *who, *args], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def make(root: Path) -> Path:
+    """A checkout with one commit."""
+    root.mkdir(parents=True, exist_ok=True)
+    git(root, "init", "-q", "-b", "main")
+    for name, text in FILES.items():
+        write(root, name, text)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "start")
+    return root
+
+
+def write(root: Path, name: str, text: str | bytes) -> None:
+    """Put a file there."""
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def take_patch(root: Path) -> bytes:
+    """What the tree changes, as a patch; the tree is as it was afterwards."""
+    git(root, "add", "-A")
+    done = subprocess.run(
+        ["git", "diff", "--cached", "--binary", "-M", "HEAD"], cwd=root, capture_output=True, check=True
+    )
+    git(root, "reset", "-q", "--hard", "HEAD")
+    return done.stdout
