@@ -1,0 +1,58 @@
+"""Write every suite anew from its builder, byte for byte the same each time, and pin what was written.
+
+The labelling rule of a suite stands at the top of its builder: `eval/cases_macro.py`, `cases_headlines.py`,
+`cases_quotes.py`, `cases_outputs.py`, `cases_findings.py`. A label comes from how the case was made, never from an
+agent's answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from telemetry import script
+
+
+def builders() -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
+    """Suite name -> its cases."""
+    from eval import cases_findings, cases_headlines, cases_macro, cases_outputs, cases_quotes
+
+    return {
+        "macro_watcher": cases_macro.cases,
+        "geopolitical_risk": cases_headlines.cases,
+        "arbitrage_finder": cases_quotes.cases,
+        "reviewer": cases_outputs.cases,
+        "meta_agent": cases_findings.cases,
+        "vix_echo": cases_macro.vix_cases,
+    }
+
+
+def parser() -> script.Parser:
+    made = script.Parser(__doc__, prog="python -m eval.build_suites")
+    made.add_argument("suite", nargs="*", help="agent name (default: every suite that has a builder)")
+    return made
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    from eval import suites
+
+    known = builders()
+    for name in args.suite:
+        if name not in known:
+            raise script.BadInput(f"{name}: no builder for this suite (known: {', '.join(known)})")
+    paths = [suites.FOLDER / f"{name}.jsonl" for name in args.suite or known]
+    for path in paths:
+        suites.write_suite(path, known[path.stem]())
+    changed = suites.pin(paths)
+    if args.json:
+        print(json.dumps({"built": [path.stem for path in paths], "changed": changed}))
+    elif not args.quiet:
+        print(f"built {len(paths)} suites, {len(changed)} changed: {', '.join(changed) or '-'}")
+    return script.OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
