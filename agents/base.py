@@ -14,15 +14,13 @@ agent's schema is an `agent` error, and neither reaches anyone as a result.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import importlib
 import inspect
 import json
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from agents import schema_check
+from agents import schema_check, threads
 from agents.manifest import AgentSpec
 from agents.prompts import PromptSet
 from telemetry import script
@@ -182,27 +180,4 @@ def build_agent(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
 
 async def in_thread(work: Callable[[], Any]) -> Any:
     """Run `work` in a daemon thread: one that hangs cannot keep the event loop, or the exit, waiting."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def deliver(value: Any, problem: BaseException | None) -> None:
-        if result.done():  # we gave up on it: time-out or cancellation
-            return
-        if problem is None:
-            result.set_result(value)
-        else:
-            result.set_exception(problem)
-
-    def body() -> None:
-        value: Any = None
-        problem: BaseException | None = None
-        try:
-            value = context.run(work)
-        except BaseException as raised:  # noqa: BLE001 - handed over to the awaiting side, whatever it is
-            problem = raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(deliver, value, problem)
-
-    threading.Thread(target=body, daemon=True, name="agent").start()
-    return await result
+    return await asyncio.wrap_future(threads.start(work, "agent"))

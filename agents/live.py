@@ -96,10 +96,13 @@ class Live:
         waiting = {
             name: threads.start(self._series(fred_id, since, now)) for name, (fred_id, *_) in SERIES.items()
         }
-        series = []
-        for name, (_, title, unit, kind) in SERIES.items():
-            history = waiting[name].result()
-            series.append({"id": name, "name": title, "unit": unit, "kind": kind, "history": history})
+        problems = [problem for answer in waiting.values() if (problem := answer.exception())]
+        if problems:
+            raise SourceError("; ".join(dict.fromkeys(str(problem) for problem in problems)))
+        series = [
+            {"id": name, "name": title, "unit": unit, "kind": kind, "history": waiting[name].result()}
+            for name, (_, title, unit, kind) in SERIES.items()
+        ]
         return {"as_of": now.date().isoformat(), "series": series}
 
     def _series(self, fred_id: str, since: str, now: dt.datetime) -> Callable[[], list[dict[str, Any]]]:

@@ -1,11 +1,10 @@
-"""How does blocking code run beside the event loop without being able to hold up the exit? In a daemon thread.
+"""How does blocking code run on the side without being able to hold up the exit? In a daemon thread.
 
-`asyncio.to_thread` and thread pools are joined when the interpreter ends, so one hung call would hang the program.
+`asyncio.to_thread` and thread pools are joined when the interpreter ends: one hung call would hang the program.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
@@ -15,25 +14,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def start(fn: Callable[[], T], name: str = "ratchet") -> Future[T]:
-    """Run `fn` in its own daemon thread, in a copy of the caller's context (telemetry finds its run there)."""
+def start(work: Callable[[], T], name: str = "source") -> Future[T]:
+    """Run `work` in its own daemon thread, in a copy of the caller's context (telemetry finds its run there)."""
     future: Future[T] = Future()
     context = contextvars.copy_context()
+    future.set_running_or_notify_cancel()  # it cannot be stopped; who gives up on it drops the result
 
     def body() -> None:
         try:
-            result = context.run(fn)
-        except BaseException as problem:  # noqa: BLE001 - handed to whoever waits
-            if not future.cancelled():
-                future.set_exception(problem)
-        else:
-            if not future.cancelled():
-                future.set_result(result)
+            future.set_result(context.run(work))
+        except BaseException as problem:  # noqa: BLE001 - handed to whoever waits, whatever it is
+            future.set_exception(problem)
 
     threading.Thread(target=body, name=name, daemon=True).start()
     return future
-
-
-async def run(fn: Callable[[], T], name: str = "ratchet") -> T:
-    """Await `fn` running in a daemon thread; cancelled, it is left behind and its result dropped."""
-    return await asyncio.wrap_future(start(fn, name))
