@@ -1,0 +1,153 @@
+"""Show and manage the texts that compete for each prompt: list, ensure, diff, add."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agents import variants
+from agents.variants import ensure_variants, load_variant, save_champion
+from telemetry import script
+
+__all__ = ["ensure_variants", "load_variant", "main", "save_champion"]
+
+
+class _Command(argparse.ArgumentParser):
+    """A command's own arguments, refused in one line like all others."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(script.BAD_INPUT, f"{self.prog}: {message} (see --help)\n")
+
+
+def parser() -> script.Parser:
+    """The command line."""
+    parser = script.Parser(__doc__, prog="prompt_variant_manager")
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Command)
+    commands.add_parser("list", help="champion, challengers, hashes, lineage, last verdict")
+    ensure = commands.add_parser("ensure", help="make A, B and champion exist")
+    ensure.add_argument("prompt", nargs="*", help="prompt file (default: all)")
+    ensure.add_argument("--take", choices=("live", "champion"), help="which text stays where the two differ")
+    diff = commands.add_parser("diff", help="a challenger against the champion")
+    diff.add_argument("prompt", help="prompt file")
+    diff.add_argument("--variant", help="which one (default: every challenger)")
+    add = commands.add_parser("add", help="keep FILE as a new challenger")
+    add.add_argument("file", type=Path, metavar="FILE")
+    add.add_argument("--prompt", required=True, help="prompt file it competes for")
+    add.add_argument("--name", help="its name (default: the next free letter)")
+    add.add_argument("--author", default="", help="a person, or the model that wrote it")
+    add.add_argument("--reason", default="", help="why it may be better")
+    for command in commands.choices.values():  # the common flags, also after the command
+        command.add_argument("--root", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        for flag in ("--json", "--quiet"):
+            command.add_argument(flag, action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return parser
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    """Run one command."""
+    value, text = {"list": _list, "ensure": _ensure, "diff": _diff, "add": _add}[args.command](args)
+    if args.json:
+        print(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
+    elif text and not args.quiet:
+        print(text)
+    return script.OK
+
+
+def prompts() -> list[str]:
+    """Every prompt file of this checkout."""
+    return sorted(
+        str(variants.PROMPTS / file.name) for file in (script.root() / variants.PROMPTS).glob("*.md")
+    )
+
+
+def _list(args: argparse.Namespace) -> tuple[Any, str]:
+    verdicts = _last_verdicts()
+    entries = [_entry(prompt, verdicts) for prompt in prompts()]
+    lines = []
+    for entry in entries:
+        lines.append(f"{entry['prompt']}  champion {entry['champion_sha256'][:12]}")
+        for one in entry["challengers"]:
+            source = one["lineage"] or {}
+            about = ", ".join(str(source[key]) for key in ("source", "author", "date") if source.get(key))
+            verdict = f"  {one['last_verdict']}" if one["last_verdict"] else ""
+            lines.append(f"  {one['variant']:<8} {one['sha256'][:12]}  {about or 'origin unknown'}{verdict}")
+        lines += [f"  {name:<8} {problem}" for name, problem in entry["problems"].items()]
+    return {"prompts": entries}, "\n".join(lines) or "no prompts"
+
+
+def _entry(prompt: str, verdicts: dict[tuple[str, str], str]) -> dict[str, Any]:
+    champion = variants.champion(prompt)
+    challengers, problems = variants.challengers(prompt)
+    rows = []
+    for one in challengers:
+        origin = variants.origin(prompt, one.sha256)
+        rows.append(
+            {
+                "variant": one.name,
+                "sha256": one.sha256,
+                "lineage": None if origin is None else asdict(origin),
+                "last_verdict": verdicts.get((prompt, one.sha256)),
+            }
+        )
+    return {
+        "prompt": prompt,
+        "champion_sha256": champion.sha256,
+        "challengers": rows,
+        "problems": problems,
+    }
+
+
+def _last_verdicts() -> dict[tuple[str, str], str]:
+    """The latest verdict on each text: from the last report, then from decisions."""
+    from eval.ab_memory import last_verdicts
+
+    return last_verdicts()
+
+
+def _ensure(args: argparse.Namespace) -> tuple[Any, str]:
+    done = {}
+    for prompt in args.prompt or prompts():
+        if args.take:
+            variants.reconcile(prompt, args.take)
+        done[str(variants.prompt_file(prompt))] = ensure_variants(prompt)
+    return done, "\n".join(f"{prompt}: {', '.join(sorted(found))}" for prompt, found in done.items())
+
+
+def _diff(args: argparse.Namespace) -> tuple[Any, str]:
+    champion = variants.champion(args.prompt)
+    if args.variant:
+        others = [variants.Variant(champion.prompt, args.variant, load_variant(args.prompt, args.variant))]
+    else:
+        others = variants.challengers(args.prompt)[0]
+    diffs = {one.name: unified(champion.text, one.text, one.name) for one in others}
+    return diffs, "\n".join(diffs.values()) or f"{champion.prompt}: no challenger differs from the champion"
+
+
+def unified(champion: str, challenger: str, name: str) -> str:
+    """The change as a unified diff."""
+    lines = difflib.unified_diff(
+        champion.splitlines(), challenger.splitlines(), "champion", name, n=2, lineterm=""
+    )
+    return "\n".join(lines)
+
+
+def _add(args: argparse.Namespace) -> tuple[Any, str]:
+    try:
+        text = args.file.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise script.BadInput(f"{args.file}: cannot be read ({problem})") from None
+    ensure_variants(args.prompt)
+    variant = variants.add_variant(
+        args.prompt, text, source="hand", author=args.author, reason=args.reason, name=args.name
+    )
+    value = {"prompt": variant.prompt, "variant": variant.name, "sha256": variant.sha256}
+    return value, f"{variant.prompt}: added as challenger {variant.name}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,67 @@
+"""Puts untrusted text into Markdown so that it stays text: no mention, link, image, HTML, heading or open fence.
+
+GitHub renders what models write in pull requests and job summaries. `@team` would notify people, `#12` would leave a
+trace on another issue, a link would invite a click, `</details>` would end our own markup. Mentions and references
+are found by GitHub after entities are decoded, so they are broken by a zero-width space, as Renovate does.
+`cell` is for one line (also in tables), `quote` for a block quote, `code` and `fenced` for text shown as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+BREAK = "&#8203;"  # zero-width space: keeps `@`, `#`, `://` from being followed by what they act on
+
+# Zero-width, invisible and right-to-left marks can make a text read differently from what it says.
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_PUNCTUATION = re.compile(r"([\\`*_{}\[\]()!|~$])")
+_LINE_START = re.compile(r"^(\s*)([-+=]|\d+[.)])")
+_REFERENCE = re.compile(r"\b(gh)-(?=\d)", re.IGNORECASE)
+_WWW = re.compile(r"\b(www)\.", re.IGNORECASE)
+_BACKTICKS = re.compile(r"`+")
+
+
+def cell(text: str, limit: int | None = None) -> str:
+    """One line of inert text, for a table cell, a list item or a summary."""
+    return _inert(_cut(" ".join(clean(text).split()), limit))
+
+
+def quote(text: str, limit: int | None = None) -> str:
+    """A block quote of inert text, line by line."""
+    lines = _cut(clean(text).strip(), limit).splitlines() or [""]
+    return "\n".join(f"> {_inert(line.strip())}".rstrip() for line in lines)
+
+
+def code(text: str, limit: int | None = 120) -> str:
+    """Inline code on one line; what would end it, or a table cell, is replaced."""
+    line = _cut(" ".join(clean(text).split()), limit).replace("`", "'").replace("|", "¦")
+    return f"`{line}`" if line else "` `"
+
+
+def fenced(text: str, language: str = "", limit: int | None = None) -> str:
+    """The text as it is, in a fence longer than any run of backticks in it."""
+    body = _cut(clean(text), limit).rstrip()
+    longest = max((len(run) for run in _BACKTICKS.findall(body)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def clean(text: str) -> str:
+    """The text without control characters and invisible marks, LF line ends."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _INVISIBLE.sub("", _CONTROL.sub("", text))
+
+
+def _cut(text: str, limit: int | None) -> str:
+    return text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _inert(line: str) -> str:
+    line = _LINE_START.sub(lambda m: f"{m[1]}{m[2][:-1]}\\{m[2][-1]}", _PUNCTUATION.sub(r"\\\1", line))
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = line.replace("#", f"\\#{BREAK}")  # first: a break holds a # itself
+    line = line.replace("@", f"@{BREAK}").replace("://", f":{BREAK}//")
+    return _WWW.sub(rf"\1{BREAK}.", _REFERENCE.sub(rf"\1{BREAK}-", line))
