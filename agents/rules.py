@@ -1,0 +1,124 @@
+"""What does a prompt tell in numbers and lists? Reads the fenced `rules` blocks of a system text.
+
+A block is flat YAML: numbers, yes/no, words, lists of terms, and maps from a term to a number or word.
+
+    ```rules
+    z_alert: 2.5
+    negation_cues: [no, denies, "ruled out"]
+    risk_terms: {missile*: 60, coup: 70}
+    ```
+
+Later blocks override earlier ones key by key. A block that is not such YAML is left out, and says so in
+`problems`; a value of the wrong kind counts as not given. A real model reads the same lines as instructions.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+MAX_BLOCK = 50_000  # characters; longer is no list of rules
+_BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of one system text, read with a default for each key that is not given."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def number(self, key: str, default: float) -> float:
+        """A finite number."""
+        value = self.values.get(key)
+        return float(value) if _is_number(value) else default
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Yes or no."""
+        value = self.values.get(key)
+        return value if isinstance(value, bool) else default
+
+    def word(self, key: str, default: str) -> str:
+        """One word or phrase."""
+        value = self.values.get(key)
+        return value if isinstance(value, str) and value else default
+
+    def terms(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
+        """A list of terms."""
+        value = self.values.get(key)
+        if not isinstance(value, list):
+            return tuple(default)
+        return tuple(str(term) for term in value if isinstance(term, str | int | float) and str(term).strip())
+
+    def weights(self, key: str, default: Mapping[str, float] | None = None) -> dict[str, float]:
+        """A map from a term to a number."""
+        value = self.values.get(key)
+        if not isinstance(value, dict):
+            return dict(default or {})
+        return {str(term): float(weight) for term, weight in value.items() if _is_number(weight)}
+
+    def words(self, key: str, default: Mapping[str, str] | None = None) -> dict[str, str]:
+        """A map from a term to a word."""
+        value = self.values.get(key)
+        if not isinstance(value, dict):
+            return dict(default or {})
+        return {str(term): word for term, word in value.items() if isinstance(word, str)}
+
+    def number_for(self, key: str, name: str, default: float) -> float:
+        """The number for one name: from `<key>_by_series`, else `<key>`, else the default."""
+        specific = self.values.get(f"{key}_by_series")
+        value = specific.get(name) if isinstance(specific, dict) else None
+        return float(value) if _is_number(value) else self.number(key, default)
+
+
+@functools.lru_cache(maxsize=256)
+def read(system: str) -> Rules:
+    """The rules of a system text; none at all if it has no block."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for number, match in enumerate(_BLOCK.finditer(system), 1):
+        text = match.group(1)
+        try:
+            block = yaml.load(text, Loader=loader) if len(text) <= MAX_BLOCK else None
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            problems.append(f"rules block {number}: {' '.join(str(error).split())[:200]}")
+            continue
+        if isinstance(block, dict):
+            values |= {str(key): value for key, value in block.items()}
+        elif block is not None or len(text) > MAX_BLOCK:
+            problems.append(f"rules block {number}: must be a YAML mapping of at most {MAX_BLOCK} characters")
+    return Rules(values, tuple(problems))
+
+
+@functools.lru_cache(maxsize=1024)
+def pattern(terms: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Finds any of the terms as whole words, longest first; None for no terms.
+
+    `attack*` finds every word that begins so. A term with a capital is found as it is written (`US`, not `us`),
+    any other in either case. A space in a term stands for any white space or hyphen.
+    """
+    parts = []
+    for term in sorted(dict.fromkeys(terms), key=lambda term: (-len(term), term)):
+        stem = term.strip().removesuffix("*")
+        if not stem:
+            continue
+        body = r"[\s-]+".join(map(re.escape, stem.split())) + (r"\w*" if term.strip().endswith("*") else "")
+        parts.append(body if any(letter.isupper() for letter in stem) else f"(?i:{body})")
+    return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)") if parts else None
+
+
+def found(terms: tuple[str, ...], text: str) -> list[str]:
+    """The terms' matches in a text, in order."""
+    finder = pattern(terms)
+    return [] if finder is None else finder.findall(text)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
