@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.workflow_rules import ACTIONS, problems
+from meta.kinds import KINDS
+from tests.workflow_rules import ACTIONS, problems, triggers
 
 ROOT = Path(__file__).parent.parent
 GITHUB = ROOT / ".github"
@@ -86,6 +88,52 @@ def test_a_schedule_without_dispatch_is_a_problem() -> None:
     head, _, rest = GOOD.partition("  workflow_dispatch:")
     text = head + "permissions:" + rest.partition("permissions:")[2]
     assert problems(text) == ["schedule without workflow_dispatch"]
+
+
+CALLERS = {
+    "prompt_ab_test": "ab_champion",
+    "agent_retirement": "retirement",
+    "cross_critiques": "critiques",
+    "prompt_proposals": "proposals",
+    "sandbox_patch": "sandbox",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), CALLERS.items())
+def test_a_caller_names_its_pull_request_as_the_kind_does(name: str, kind: str) -> None:
+    """The file shows what it will open; `meta/kinds.py` is what the night uses. They must not drift apart."""
+    document = yaml.safe_load((GITHUB / f"workflows/{name}.yml").read_text())
+    (job,) = document["jobs"].values()
+    given, form = job["with"], KINDS[kind]
+    assert job["uses"] == "./.github/workflows/propose_change.yml"
+    assert kind in given["kind"]
+    assert (given["branch"], given["title"]) == (form.branch, form.title)
+    assert given["labels"] == ",".join(form.labels)
+    if kind == "retirement":
+        assert given["draft"] == "${{ inputs.mode == 'disable' }}"
+    else:
+        assert given.get("draft", False) is form.draft
+    assert {"prompt", "max_usd"} & set(given) == set(form.options)
+
+
+def test_disabling_shares_the_branch_of_reporting_but_is_a_draft() -> None:
+    report, disable = KINDS["retirement"], KINDS["retirement_disable"]
+    assert (report.branch, report.title, report.draft) == (disable.branch, disable.title, False)
+    assert disable.draft
+
+
+def test_schedules_follow_the_loop() -> None:
+    """Critiques feed proposals, proposals feed the A/B test; a night's order is in the hours."""
+    hours = {}
+    for name in CALLERS:
+        on = triggers(yaml.safe_load((GITHUB / f"workflows/{name}.yml").read_text()))
+        assert "workflow_dispatch" in on
+        for entry in on.get("schedule", []):
+            minute, hour, _, _, weekday = entry["cron"].split()
+            hours[name] = (int(hour), int(minute), weekday)
+    assert hours["cross_critiques"] < hours["prompt_proposals"] < hours["prompt_ab_test"] < (3, 30, "*")
+    assert hours["agent_retirement"][0::2] == (4, "1")
+    assert "sandbox_patch" not in hours
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:

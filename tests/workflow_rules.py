@@ -131,7 +131,7 @@ def _triggers(document: dict[Any, Any], text: str) -> Iterator[str]:
         if not minute.isdigit() or int(minute) % 2 == 0 or int(minute) % 5 == 0:
             yield f"cron minute {minute}: everyone's round minutes run late; take an odd one off the fives"
     for expression in _EXPRESSION.findall(text):
-        if _INPUT.search(expression) and "||" not in expression:
+        if _INPUT.search(expression) and not re.search(r"\|\||==", expression):
             yield f"{expression.strip()} is empty on schedule; add || 'default'"
 
 
