@@ -19,9 +19,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 MAX_BLOCK = 50_000  # characters; longer is no list of rules
+_FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -34,13 +35,13 @@ class Rules:
 
     def number(self, key: str, default: float) -> float:
         """A finite number."""
-        value = self.values.get(key)
-        return float(value) if _is_number(value) else default
+        value = _number(self.values.get(key))
+        return default if value is None else value
 
     def flag(self, key: str, default: bool) -> bool:
         """Yes or no."""
         value = self.values.get(key)
-        return value if isinstance(value, bool) else default
+        return value if isinstance(value, bool) else _FLAGS.get(str(value).lower(), default)
 
     def word(self, key: str, default: str) -> str:
         """One word or phrase."""
@@ -59,7 +60,8 @@ class Rules:
         value = self.values.get(key)
         if not isinstance(value, dict):
             return dict(default or {})
-        return {str(term): float(weight) for term, weight in value.items() if _is_number(weight)}
+        numbers = {str(term): _number(weight) for term, weight in value.items()}
+        return {term: weight for term, weight in numbers.items() if weight is not None}
 
     def words(self, key: str, default: Mapping[str, str] | None = None) -> dict[str, str]:
         """A map from a term to a word."""
@@ -71,8 +73,26 @@ class Rules:
     def number_for(self, key: str, name: str, default: float) -> float:
         """The number for one name: from `<key>_by_series`, else `<key>`, else the default."""
         specific = self.values.get(f"{key}_by_series")
-        value = specific.get(name) if isinstance(specific, dict) else None
-        return float(value) if _is_number(value) else self.number(key, default)
+        value = _number(specific.get(name)) if isinstance(specific, dict) else None
+        return self.number(key, default) if value is None else value
+
+
+@functools.cache
+def _loader() -> Any:
+    """Safe YAML in which only numbers, true and false are special: `no`, `off` and `null` are terms like any other."""
+    import yaml
+
+    kinds = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "merge")}
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """YAML 1.1 would read the negation cue `no` as false."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, test) for tag, test in tests if tag in kinds]
+        for first, tests in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+    return Loader
 
 
 @functools.lru_cache(maxsize=256)
@@ -80,13 +100,12 @@ def read(system: str) -> Rules:
     """The rules of a system text; none at all if it has no block."""
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     values: dict[str, Any] = {}
     problems: list[str] = []
     for number, match in enumerate(_BLOCK.finditer(system), 1):
         text = match.group(1)
         try:
-            block = yaml.load(text, Loader=loader) if len(text) <= MAX_BLOCK else None
+            block = yaml.load(text, Loader=_loader()) if len(text) <= MAX_BLOCK else None
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             problems.append(f"rules block {number}: {' '.join(str(error).split())[:200]}")
             continue
@@ -120,5 +139,12 @@ def found(terms: tuple[str, ...], text: str) -> list[str]:
     return [] if finder is None else finder.findall(text)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: object) -> float | None:
+    """A finite number; YAML takes `1e3` for a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
