@@ -93,6 +93,17 @@ def replay_metadata(
     }
 
 
+def model_identity(model: object) -> dict[str, str | None]:
+    """What a model is before it answered anything: for the key of a journal, and of a decision."""
+    inner = getattr(model, "inner", model)  # a cap around a model is not another model
+    provider = getattr(inner, "provider", None) or type(inner).__name__
+    return {
+        "provider": str(provider),
+        "model": getattr(inner, "model", None),
+        "base_url": getattr(inner, "base_url", None),
+    }
+
+
 def packages() -> dict[str, str]:
     """Versions of Python and of the packages a score may depend on."""
     versions = {"python": platform.python_version()}

@@ -1,0 +1,293 @@
+"""Runs agents on their suites and keeps what came of it: results, deliberations, history."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agents.base import build_agent
+from agents.manifest import AgentSpec
+from agents.prompts import PromptSet
+from eval.history import append_history, really_called
+from eval.journal import Journal
+from eval.judge import Judge, Model
+from eval.metadata import GitState, model_identity, replay_metadata, seen_in
+from eval.progress import Progress
+from eval.results import deliberation_rows, result_row, summarise
+from eval.suites import Case, Suite
+from eval.trials import Breaker, Build, Job, Trial, run_trials
+from telemetry import logger, pricing, script
+
+ARM = "champion"  # what stands in the prompt files
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run; the defaults are those of the command line."""
+
+    split: str = "all"
+    trials: int = 1
+    concurrency: int = 16
+    seed: int = 0
+    shard: tuple[int, int] = (1, 1)  # the I-th of N, from 1
+    resume: bool = False
+    allow_unpinned: bool = False
+    offline_noise: float = 0.0
+    max_usd: float | None = None
+    max_calls: int | None = None
+    max_seconds: float | None = None
+    judge_calls: int | None = None
+    timeout_s: float = 60.0
+    price: pricing.Override | None = None
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One agent to be graded on one suite, and where the result goes."""
+
+    spec: AgentSpec
+    suite: Suite
+    out_path: Path
+
+    def cases(self, options: Options) -> tuple[Case, ...]:
+        """This shard's cases of the chosen split."""
+        part, of = options.shard
+        return self.suite.part(options.split)[part - 1 :: of]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What came of a target."""
+
+    target: Target
+    results: list[dict[str, Any]]
+    summary: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came of a run; `stopped` says why it ended early, if it did."""
+
+    agents: tuple[Evaluated, ...]
+    stopped: str
+    spent_usd: float | None
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether any agent lost too many cases to infrastructure to be judged."""
+        return any(each.summary["inconclusive"] for each in self.agents)
+
+
+def evaluate(
+    targets: Sequence[Target],
+    options: Options,
+    *,
+    journal_path: Path | None = None,
+    build: Build = build_agent,
+) -> Evaluation:
+    """Run every target's cases with one shared model, write the files, and tell the history."""
+    from agents.llm_client import Budget, model_from_env
+
+    git = GitState()
+    started = time.monotonic()
+    model = model_from_env(
+        budget=Budget(options.max_usd, options.max_calls, options.max_seconds),
+        concurrency=options.concurrency,
+        timeout_s=options.timeout_s,
+        price=options.price,
+        offline_noise=options.offline_noise,
+        seed=options.seed,
+    )
+    prompts = PromptSet()
+    breaker = Breaker(limit=max(8, 2 * options.concurrency))
+    if journal_path is None:
+        trials = asyncio.run(_run(targets, options, prompts, model, breaker, None, build))
+    else:
+        about = _about(targets, options, prompts, model)
+        with Journal(journal_path, about, resume=options.resume) as journal:
+            trials = asyncio.run(_run(targets, options, prompts, model, breaker, journal, build))
+            done = _written(targets, options, prompts, trials, git, breaker.reason, started)
+            if not breaker.reason and all(trial.counted for trial in trials):
+                journal.remove()
+            return done
+    return _written(targets, options, prompts, trials, git, breaker.reason, started)
+
+
+async def _run(
+    targets: Sequence[Target],
+    options: Options,
+    prompts: PromptSet,
+    model: Model,
+    breaker: Breaker,
+    journal: Journal | None,
+    build: Build,
+) -> list[Trial]:
+    jobs = list(_jobs(targets, options, prompts))
+    progress = Progress("eval", len(jobs), quiet=options.quiet, max_usd=options.max_usd)
+    trials: list[Trial] = []
+
+    def feed() -> Iterator[Job]:
+        for job in jobs:
+            if breaker.reason:
+                return
+            yield job
+
+    judge = Judge(model, max_calls=options.judge_calls, seed=options.seed)
+    try:
+        stream = run_trials(
+            feed(), model, concurrency=options.concurrency, journal=journal, judge=judge, build=build
+        )
+        async with aclosing(stream):
+            async for trial in stream:
+                trials.append(trial)
+                breaker.see(trial)
+                progress.see(trial.ok, trial.cost_usd, trial.resumed)
+    finally:
+        progress.finish()
+        close = getattr(model, "aclose", None)
+        if close is not None:
+            await close()
+    return trials
+
+
+def _jobs(targets: Sequence[Target], options: Options, prompts: PromptSet) -> Iterable[Job]:
+    for target in targets:
+        for trial_no in range(options.trials):
+            for case in target.cases(options):
+                yield Job(ARM, prompts, target.spec, case, trial_no)
+
+
+def _about(targets: Sequence[Target], options: Options, prompts: PromptSet, model: Model) -> dict[str, Any]:
+    """Everything that a trial's outcome may depend on: if any of it changes, a journal starts afresh."""
+    return {
+        "agents": {
+            target.spec.name: {
+                "module": target.spec.module,
+                "callable": target.spec.callable,
+                "adapter": target.spec.eval_adapter,
+                "model": target.spec.model,
+                "prompt": prompts.hash(target.spec),
+                "suite": target.suite.sha256,
+            }
+            for target in targets
+        },
+        **model_identity(model),
+        "seed": options.seed,
+        "offline_noise": options.offline_noise,
+        "trials": options.trials,
+        "split": options.split,
+        "shard": list(options.shard),
+        "scoring_version": logger.SCORING_VERSION,
+    }
+
+
+def _written(
+    targets: Sequence[Target],
+    options: Options,
+    prompts: PromptSet,
+    trials: Sequence[Trial],
+    git: GitState,
+    stopped: str,
+    started: float,
+) -> Evaluation:
+    """Results and deliberations per agent, one line of history, and the whole as a value."""
+    agents = []
+    for target in targets:
+        cases = {case.id: case for case in target.cases(options)}
+        order = {case_id: place for place, case_id in enumerate(cases)}
+        mine = sorted(
+            (trial for trial in trials if trial.agent == target.spec.name),
+            key=lambda trial: (order[trial.case_id], trial.trial_no),
+        )
+        evaluated = _one_target(target, options, prompts, mine, cases, git)
+        _save(evaluated, mine)
+        agents.append(evaluated)
+    costs = [each.summary["cost_usd"] for each in agents if each.summary["tokens_in"] is not None]
+    spent = None if None in costs else round(sum(costs), 9)
+    done = Evaluation(tuple(agents), stopped, spent)
+    if really_called(trials):
+        append_history("eval", _history_summary(done, time.monotonic() - started), _history_metadata(agents))
+    return done
+
+
+def _one_target(
+    target: Target,
+    options: Options,
+    prompts: PromptSet,
+    trials: Sequence[Trial],
+    cases: dict[str, Case],
+    git: GitState,
+) -> Evaluated:
+    spec = target.spec
+    metadata = replay_metadata(
+        git,
+        suites={str(target.suite.path): target.suite.sha256},
+        prompts={path: prompts.sha256(path) for path in spec.prompt_paths},
+        seen=seen_in(trials),
+        seed=options.seed,
+        run_type="eval",
+        agent=spec.name,
+        module=spec.module,
+        callable=spec.callable,
+        eval_adapter=spec.eval_adapter,
+        prompt_hash=prompts.hash(spec),
+        suite_pinned=target.suite.pinned,
+        split=options.split,
+        trials=options.trials,
+        shard=list(options.shard),
+        offline_noise=options.offline_noise,
+        resumed=sum(trial.resumed for trial in trials),
+    )
+    rows = [result_row(trial, cases[trial.case_id]) for trial in trials]
+    summary = summarise(trials, len(cases) * options.trials, cases)
+    return Evaluated(target, rows, summary, metadata)
+
+
+def _save(evaluated: Evaluated, trials: Sequence[Trial]) -> None:
+    import orjson
+
+    out = script.root() / evaluated.target.out_path
+    value = {"results": evaluated.results, "summary": evaluated.summary, "metadata": evaluated.metadata}
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    script.write_atomic(out, orjson.dumps(value, default=str, option=options))
+    lines = b"".join(logger.encode(row) for trial in trials for row in deliberation_rows(trial))
+    script.write_atomic(out.with_name(f"{out.stem}_deliberations.jsonl"), lines)
+
+
+def _history_summary(done: Evaluation, seconds: float) -> dict[str, Any]:
+    names = ("planned", "counted", "passed", "success_rate", "mean_score", "errors", "not_run", "cost_usd")
+    return {
+        "agents": {
+            each.target.spec.name: {name: each.summary[name] for name in names} for each in done.agents
+        },
+        "inconclusive": done.inconclusive,
+        "stopped": done.stopped or None,
+        "cost_usd": done.spent_usd,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _history_metadata(agents: Sequence[Evaluated]) -> dict[str, Any]:
+    """The metadata of the run: what all agents share, with the suites and prompts of each."""
+    first = agents[0].metadata
+    own = (
+        "agent",
+        "module",
+        "callable",
+        "eval_adapter",
+        "prompt_hash",
+        "suite_pinned",
+        "resumed",
+        "run_type",
+    )
+    shared = {name: value for name, value in first.items() if name not in own}
+    for name in ("suites", "prompts"):
+        shared[name] = {path: sha for each in agents for path, sha in each.metadata[name].items()}
+    return shared

@@ -1,0 +1,257 @@
+"""How good is each agent? Runs agents on their suites and writes graded results to `eval/results/`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telemetry import script
+
+if TYPE_CHECKING:
+    from agents.base import BaseAgent
+    from agents.manifest import AgentSpec
+    from agents.prompts import PromptSet
+    from eval.evaluation import Evaluation, Options, Target
+    from eval.judge import Model
+
+RESULTS = Path("eval/results")
+
+
+def run_suite(
+    module: str, callable_spec: str, suite_path: str | Path, out_path: str | Path, eval_adapter: str = ""
+) -> list[dict[str, Any]]:
+    """Grade one callable (`function` or `Class.method`) on one suite: returns the results, and writes `out_path`.
+
+    A callable of the manifest runs as that agent, with its prompts; any other is called with the input of each case.
+    A suite that is pinned must be as pinned; one in a folder without a lock file is taken as it is.
+    """
+    from eval.evaluation import Options, Target, evaluate
+    from eval.suites import LOCK, load_suite
+
+    unlocked = not (script.root() / suite_path).parent.joinpath(LOCK).exists()
+    suite = load_suite(suite_path, allow_unpinned=unlocked)
+    spec = spec_of(module, callable_spec, str(suite_path), eval_adapter)
+    target = Target(spec, suite, Path(out_path))
+    done = evaluate([target], Options(quiet=True), build=build_any)
+    return done.agents[0].results
+
+
+def spec_of(module: str, callable_spec: str, suite_path: str, eval_adapter: str) -> AgentSpec:
+    """The manifest's entry for this callable, if there is one (that suite's own before another's), else a bare one."""
+    from agents.manifest import MANIFEST, AgentSpec, load_manifest
+
+    owner = callable_spec.partition(".")[0]
+    if (script.root() / MANIFEST).exists():
+        agents = load_manifest().agents
+        same = [spec for spec in agents if spec.module == module and spec.callable.partition(".")[0] == owner]
+        same.sort(key=lambda spec: spec.eval_suite != suite_path)
+        if same:
+            return replace(same[0], eval_adapter=eval_adapter or same[0].eval_adapter)
+    name = module.rpartition(".")[2] if "." in callable_spec else callable_spec
+    return AgentSpec(name, module, callable_spec, inputs="", eval_adapter=eval_adapter)
+
+
+def build_any(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
+    """Like `build_agent`, but a plain callable may return anything: it is graded, not fed to another agent."""
+    from agents.base import AgentError, CallableAgent, build_agent
+
+    class AnyOutput(CallableAgent):
+        def checked(self, output: Any) -> Any:
+            return output
+
+    try:
+        agent = build_agent(spec, prompts, model)
+    except AgentError as error:
+        raise script.BadInput(str(error)) from error
+    if type(agent) is CallableAgent and spec.output_schema is None:
+        return AnyOutput(spec, prompts, model, agent._fn)
+    return agent
+
+
+def parser() -> script.Parser:
+    made = script.Parser(__doc__, prog="python -m eval.harness")
+    add = made.add_argument
+    add("--agent", action="append", default=[], metavar="NAME", help="only this agent (repeatable)")
+    add("--split", choices=["all", "tune", "holdout"], default="all", help="which cases (default: all)")
+    add("--trials", type=_at_least(1), default=1, metavar="K", help="run every case K times (default: 1)")
+    add("--concurrency", type=_at_least(1), default=16, metavar="N", help="calls at once (default: 16)")
+    add(
+        "--max-usd",
+        type=float,
+        default=None,
+        metavar="USD",
+        help="stop before spending more (manifest: budget)",
+    )
+    add("--max-calls", type=_at_least(1), default=None, metavar="N", help="stop after N model calls")
+    add("--max-seconds", type=float, default=None, metavar="S", help="stop after S seconds")
+    add("--judge-calls", type=_at_least(0), default=None, metavar="N", help="at most N calls of llm_judge")
+    add("--timeout-s", type=float, default=60.0, metavar="S", help="per model call (default: 60)")
+    add("--seed", type=int, default=0, help="of the offline noise and of the judge's order (default: 0)")
+    add("--offline-noise", type=float, default=0.0, metavar="P", help="share of offline answers that err")
+    add("--shard", type=_shard, default=(1, 1), metavar="I/N", help="only the I-th of N parts, from 1")
+    add("--resume", action="store_true", help="go on where a stopped run of the same configuration was")
+    add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")
+    add(
+        "--prompt-price-per-mtok",
+        type=float,
+        default=None,
+        metavar="USD",
+        help="price of a million tokens in",
+    )
+    add("--completion-price-per-mtok", type=float, default=None, metavar="USD", help="and of a million out")
+    return made
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    from agents.manifest import load_manifest
+    from eval.evaluation import evaluate
+
+    manifest = load_manifest()
+    options = _options(args, manifest.budget)
+    targets = _targets(args, options)
+    journal = (
+        script.root()
+        / ".ratchet"
+        / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}{_suffix(options)}.jsonl"
+    )
+    try:
+        done = evaluate(targets, options, journal_path=journal)
+    except KeyboardInterrupt:
+        raise script.Stopped(
+            "interrupted; what is done is kept: the same command with --resume goes on"
+        ) from None
+    _tell(done, args)
+    if done.stopped:
+        print(f"stopped early: {done.stopped}; go on with --resume", file=sys.stderr)
+    elif done.inconclusive:
+        print("inconclusive: more than 10 % of the cases failed by infrastructure", file=sys.stderr)
+    return script.STOPPED if done.stopped or done.inconclusive else script.OK
+
+
+def _options(args: argparse.Namespace, budget: Any) -> Options:
+    from eval.evaluation import Options
+    from telemetry.pricing import Override
+
+    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
+    if (prices[0] is None) != (prices[1] is None):
+        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok go together")
+    if not 0 <= args.offline_noise <= 1:
+        raise script.BadInput("--offline-noise: must lie in 0..1")
+    return Options(
+        split=args.split,
+        trials=args.trials,
+        concurrency=args.concurrency,
+        seed=args.seed,
+        shard=args.shard,
+        resume=args.resume,
+        allow_unpinned=args.allow_unpinned,
+        offline_noise=args.offline_noise,
+        max_usd=budget.max_usd if args.max_usd is None else args.max_usd,
+        max_calls=budget.max_calls if args.max_calls is None else args.max_calls,
+        max_seconds=budget.max_seconds if args.max_seconds is None else args.max_seconds,
+        judge_calls=args.judge_calls,
+        timeout_s=args.timeout_s,
+        price=None if prices[0] is None else Override(*prices),
+        quiet=args.quiet,
+    )
+
+
+def _targets(args: argparse.Namespace, options: Options) -> list[Target]:
+    from agents.manifest import load_manifest
+    from eval.evaluation import Target
+    from eval.suites import load_suite
+
+    manifest = load_manifest()
+    chosen = [manifest.agent(name) for name in dict.fromkeys(args.agent)] or list(manifest.enabled())
+    targets = []
+    for spec in chosen:
+        if not spec.eval_suite:
+            if args.agent:
+                raise script.BadInput(f"agents/manifest.yaml: agents.{spec.name}.eval_suite: is missing")
+            continue
+        if not spec.enabled and not args.quiet:
+            print(f"{spec.name} is disabled; it is evaluated because it was named", file=sys.stderr)
+        suite = load_suite(spec.eval_suite, allow_unpinned=options.allow_unpinned)
+        targets.append(Target(spec, suite, RESULTS / f"{spec.name}{_suffix(options)}.json"))
+    if not targets:
+        raise script.BadInput("agents/manifest.yaml: no enabled agent has an eval_suite")
+    return targets
+
+
+def _suffix(options: Options) -> str:
+    part, of = options.shard
+    return "" if of == 1 else f".shard-{part}-of-{of}"
+
+
+def _tell(done: Evaluation, args: argparse.Namespace) -> None:
+    rows = [_line(each.target.spec.name, each.summary) for each in done.agents]
+    providers = sorted({str(each.metadata["provider"]) for each in done.agents})
+    heading = f"Eval by {', '.join(providers)}" + (f", stopped early: {done.stopped}" if done.stopped else "")
+    titles = ["agent", "counted", "passed", "success", "score", "errors", "p95 ms", "cost"]
+    table = [
+        f"| {' | '.join(titles)} |",
+        "|" + "---|" * len(titles),
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+    script.job_summary(f"### {heading}\n\n" + "\n".join(table))
+    if args.json:
+        value = {
+            "agents": {each.target.spec.name: each.summary for each in done.agents},
+            "inconclusive": done.inconclusive,
+            "stopped": done.stopped or None,
+            "cost_usd": done.spent_usd,
+        }
+        print(json.dumps(value, sort_keys=True))
+    elif not args.quiet:
+        widths = [max(len(row[column]) for row in [titles, *rows]) for column in range(len(titles))]
+        print(heading)
+        for row in [titles, *rows]:
+            cells = [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
+            ]
+            print("  ".join(cells))
+
+
+def _line(name: str, summary: dict[str, Any]) -> list[str]:
+    def shown(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    missing = summary["errors"] + summary["not_run"]
+    return [
+        name,
+        f"{summary['counted']}/{summary['planned']}",
+        str(summary["passed"]),
+        shown(summary["success_rate"], ".1%"),
+        shown(summary["mean_score"], ".3f"),
+        f"{missing} (inconclusive)" if summary["inconclusive"] else str(missing),
+        shown(summary["p95_latency_ms"], ".0f"),
+        "unknown" if summary["cost_usd"] is None else f"${summary['cost_usd']:.4f}",
+    ]
+
+
+def _at_least(least: int) -> Any:
+    def whole(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}")
+        return value
+
+    whole.__name__ = "whole number"
+    return whole
+
+
+def _shard(text: str) -> tuple[int, int]:
+    part, _, of = text.partition("/")
+    if not (part.isdecimal() and of.isdecimal() and 1 <= int(part) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text!r} must be I/N with 1 <= I <= N")
+    return int(part), int(of)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

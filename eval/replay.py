@@ -1,0 +1,202 @@
+"""Does a stored result still hold? Grades its outputs again without calling anything, or (`--rerun`) runs it again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telemetry import script
+
+if TYPE_CHECKING:
+    from eval.suites import Suite
+
+# What a rerun may differ in, beside its scores: told, so that a difference in scores can be explained.
+_TOLD = ("git_commit", "prompts", "suites", "model_asked", "model_answered", "provider", "packages")
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One trial, or one figure, that came out otherwise."""
+
+    what: str
+    stored: Any
+    now: Any
+
+
+def regrade(stored: Mapping[str, Any], suite: Suite) -> tuple[list[Difference], int]:
+    """Grade the kept outputs again; gives the differences and how many trials could be graded."""
+    from eval.graders import Part, grade
+
+    cases = {case.id: case for case in suite.cases}
+    differences: list[Difference] = []
+    graded = 0
+    for row in stored["results"]:
+        name = f"{row['id']} trial {row['trial']}"
+        if row["score"] is None or row["error"] is not None or not row["output_kept"]:
+            continue  # nothing was graded, or it cannot be graded again
+        case = cases.get(row["id"])
+        if case is None:
+            differences.append(Difference(name, "in the suite", "no such case"))
+            continue
+        judged = {int(at): Part(**part) for at, part in row.get("judged", {}).items()}
+        again = grade(case.expect, row["output"], case.threshold, judged)
+        graded += 1
+        differences += _differ(name, row, {"ok": again.ok, "score": again.score})
+    return [*differences, *_totals(stored)], graded
+
+
+def compare(stored: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """The trials of two runs of the same configuration that came out otherwise."""
+    old = {(row["id"], row["trial"]): row for row in stored}
+    new = {(row["id"], row["trial"]): row for row in now}
+    differences: list[Difference] = []
+    for key in dict.fromkeys([*old, *new]):
+        name = f"{key[0]} trial {key[1]}"
+        if key not in old or key not in new:
+            differences.append(
+                Difference(name, *("run" if key in rows else "not run" for rows in (old, new)))
+            )
+        else:
+            differences += _differ(name, old[key], new[key])
+    return differences
+
+
+def _differ(name: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Difference]:
+    if stored["ok"] != now["ok"] or not _same(stored["score"], now["score"]):
+        yield Difference(name, _shown(stored), _shown(now))
+
+
+def _totals(stored: Mapping[str, Any]) -> Iterable[Difference]:
+    """The summary's figures, recomputed from the rows."""
+    counted = [row for row in stored["results"] if row["score"] is not None]
+    figures = {
+        "counted": len(counted),
+        "passed": sum(row["ok"] is True for row in counted),
+        "mean_score": round(sum(row["score"] for row in counted) / len(counted), 6) if counted else None,
+        "errors": len(stored["results"]) - len(counted),
+    }
+    for name, value in figures.items():
+        if not _same(stored["summary"][name], value, 2e-6):
+            yield Difference(f"summary {name}", stored["summary"][name], value)
+
+
+def _same(a: float | None, b: float | None, within: float = _CLOSE) -> bool:
+    return a is b or (a is not None and b is not None and abs(a - b) <= within)
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    if row["score"] is None:
+        return "error"
+    return f"{'passed' if row['ok'] else 'failed'} ({row['score']:.3f})"
+
+
+def parser() -> script.Parser:
+    made = script.Parser(__doc__, prog="python -m eval.replay")
+    made.add_argument("result", type=Path, help="a results file, e.g. eval/results/macro_watcher.json")
+    made.add_argument("--rerun", action="store_true", help="run the same configuration again and compare")
+    made.add_argument("--concurrency", type=int, default=16, metavar="N", help="calls at once, with --rerun")
+    made.add_argument("--max-usd", type=float, default=None, metavar="USD", help="budget, with --rerun")
+    return made
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    from eval.suites import load_suite
+
+    stored = _read(args.result)
+    [(suite_path, digest)] = stored["metadata"]["suites"].items()
+    suite = load_suite(suite_path, allow_unpinned=True)
+    notes = (
+        []
+        if suite.sha256 == digest
+        else [f"suite {suite_path} changed since: {digest[:12]} -> {suite.sha256[:12]}"]
+    )
+    if args.rerun:
+        fresh, stopped = _rerun(stored["metadata"], suite, args)
+        differences, checked = compare(stored["results"], fresh["results"]), len(fresh["results"])
+        notes += _changes(stored["metadata"], fresh["metadata"])
+        if stopped:
+            notes.append(f"stopped early: {stopped}")
+    else:
+        stopped = ""
+        differences, checked = regrade(stored, suite)
+    _tell(args, differences, checked, notes)
+    if stopped:
+        return script.STOPPED
+    return script.FOUND if differences else script.OK
+
+
+def _read(path: Path) -> dict[str, Any]:
+    file = script.root() / path
+    try:
+        stored: dict[str, Any] = json.loads(file.read_bytes())
+        rows, _, metadata = stored["results"], stored["summary"]["counted"], stored["metadata"]
+        if len(metadata["suites"]) != 1 or not all(
+            {"id", "trial", "score", "output"} <= row.keys() for row in rows
+        ):
+            raise KeyError("results")
+    except OSError as problem:
+        raise script.BadInput(f"{path}: cannot be read ({problem.strerror})") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise script.BadInput(f"{path}: not a results file of eval.harness") from None
+    return stored
+
+
+def _rerun(metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """The same agent, split, trials, shard, seed and noise, with the code, prompts and model of now."""
+    from eval.evaluation import Options, Target, evaluate
+    from eval.harness import build_any, spec_of
+
+    spec = spec_of(metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
+    part, of = metadata["shard"]
+    options = Options(
+        split=metadata["split"],
+        trials=metadata["trials"],
+        concurrency=args.concurrency,
+        seed=metadata["seed"],
+        shard=(part, of),
+        offline_noise=metadata["offline_noise"],
+        max_usd=args.max_usd,
+        quiet=args.quiet,
+    )
+    target = Target(spec, suite, args.result.with_name(f"{args.result.stem}.rerun.json"))
+    done = evaluate([target], options, build=build_any)
+    return {"results": done.agents[0].results, "metadata": done.agents[0].metadata}, done.stopped
+
+
+def _changes(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name} changed: {json.dumps(stored.get(name))} -> {json.dumps(now.get(name))}"
+        for name in _TOLD
+        if stored.get(name) != now.get(name)
+    ]
+
+
+def _tell(
+    args: argparse.Namespace, differences: Sequence[Difference], checked: int, notes: Sequence[str]
+) -> None:
+    if args.json:
+        value = {
+            "checked": checked,
+            "differences": [asdict(each) for each in differences],
+            "notes": list(notes),
+        }
+        print(json.dumps(value))
+    elif not args.quiet:
+        for note in notes:
+            print(note)
+        for each in differences:
+            print(f"{each.what}: {each.stored} -> {each.now}")
+        verb = "run" if args.rerun else "graded"
+        print(
+            f"{checked} trials {verb} again, {len(differences) or 'no'} difference{'s' * (len(differences) != 1)}"
+        )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
