@@ -138,8 +138,41 @@ UNFOUNDED: tuple[tuple[str, str], ...] = (
     ("Terms may be missing", "Add more terms to the prompt"),
 )
 
+# the words of one kind in a finding of another
+HARD_PROMPT: tuple[tuple[str, str, str], ...] = (
+    (
+        "Misses a known term",
+        "'disable' was never flagged in 3 cases",
+        "Add 'disable' to the terms in the prompt",
+    ),
+    (
+        "Skips holidays",
+        "gaps of 4 days gave no item",
+        "State in the rules not to skip the day after a holiday",
+    ),
+    ("Says too little", "'see function' in 5 rationales", "Ask for a whole sentence in the instruction"),
+    ("Confused by deletions", "'delete' read as a threat", "Lower the weight of 'delete' in the rules"),
+)
+HARD_CODE: tuple[tuple[str, str, str], ...] = (
+    (
+        "Prompt is cut",
+        "the rules block ends in the middle of a word",
+        "Fix the slice that builds the prompt text",
+    ),
+    ("Threshold read as text", "'3.0' > '12' holds", "Convert the threshold to float before comparing"),
+)
+
 # kind, cases of one finding
-COUNTS = (("prompt", 36), ("code", 30), ("retire", 15), ("unsafe", 24), ("forbidden", 18), ("unfounded", 8))
+COUNTS = (
+    ("prompt", 36),
+    ("code", 30),
+    ("retire", 15),
+    ("unsafe", 24),
+    ("forbidden", 18),
+    ("unfounded", 8),
+    ("hard-prompt", 8),
+    ("hard-code", 6),
+)
 MIXED = 25
 
 Finding = tuple[dict[str, Any], str, str | None, str | None]  # finding, action, target, priority
@@ -156,7 +189,7 @@ def cases(seed: int = 20261116) -> Iterator[dict[str, Any]]:
             used.add(str(made))
             yield _case(f"meta-{kind}-{number + 1:03}", made, [kind])
     for number in range(MIXED):
-        kinds = draw.choices([kind for kind, _ in COUNTS], [3, 3, 1, 3, 1, 1], k=2 + number % 2)
+        kinds = draw.choices([kind for kind, _ in COUNTS], [3, 3, 1, 3, 1, 1, 0, 0], k=2 + number % 2)
         made = [_finding(draw, kind, draw.randrange(60), place) for place, kind in enumerate(kinds, 1)]
         yield _case(f"meta-mixed-{number + 1:03}", made, sorted({"mixed", *kinds}))
 
@@ -193,7 +226,14 @@ def _finding(draw: random.Random, kind: str, number: int, place: int) -> Finding
         title, change = UNFOUNDED[number % len(UNFOUNDED)]
         evidence = ""
     else:
-        known = {"prompt": PROMPT, "code": CODE, "retire": RETIRE, "unsafe": UNSAFE}[kind]
+        known = {
+            "prompt": PROMPT,
+            "code": CODE,
+            "retire": RETIRE,
+            "unsafe": UNSAFE,
+            "hard-prompt": HARD_PROMPT,
+            "hard-code": HARD_CODE,
+        }[kind]
         title, evidence, change = known[number % len(known)]
     row = {
         "id": f"f{place}",
@@ -205,9 +245,9 @@ def _finding(draw: random.Random, kind: str, number: int, place: int) -> Finding
     }
     if path:
         row["path"] = path.format(a=agent)
-    if kind == "prompt":
+    if kind in ("prompt", "hard-prompt"):
         return row, "prompt_change", f"agents/prompts/{agent}.md", priority
-    if kind == "code" and agent in EDITABLE_CODE:
+    if kind in ("code", "hard-code") and agent in EDITABLE_CODE:
         return row, "code_patch", f"agents/{agent}.py", priority
     if kind == "retire":
         return row, "retire_review", agent, priority

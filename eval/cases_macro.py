@@ -9,6 +9,8 @@ Labelling rule, by exact arithmetic on the values as printed in the case:
 5. A last value three times its usual level (the median of 20 days), or a third of it, is no market but a wrong unit or
    a broken feed: `data_error`.
 6. A last value from more than three weekdays before `as_of` is stale: nothing is reported.
+7. A broken value in the history is no yardstick: the changes into and out of it do not count for `z`.
+8. The regime beside a signal on the VIX is read off its level: calm below 15, stressed from 25.
 
 Near-threshold cases stay 4 % away from every limit, so that a divisor of n or n - 1 does not decide a label.
 """
@@ -27,6 +29,7 @@ LENGTH = 60  # changes before the last one
 Z_SIGNAL = 3.0
 STALE_DAYS = 3  # weekdays
 FEED_ERROR = 3.0
+CALM_BELOW, STRESSED_FROM = 15.0, 25.0  # VIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ PLANS = (
     Plan("holiday-only", 20, (1.9, 2.8), odd="holiday"),
     Plan("unit", 20, (0.0, 1.5), odd="unit"),
     Plan("aftershock", 16, (2.0, 6.0), odd="aftershock"),
+    Plan("bad-tick", 10, (4.0, 7.0), odd="bad-tick"),
 )
 PAIRED = 24  # cases of two series, one of each sort
 
@@ -143,6 +147,9 @@ def _case(
             path = f"[series={series['id']}].daily_change"
             change = round(now / before - 1, 5)
             expect.append({"grader": "numeric", "path": path, "value": change, "abs": 0.0005, "weight": 0.5})
+            if series["id"] == "VIX":
+                path = "[series=VIX].regime"
+                expect.append({"grader": "exact", "path": path, "value": _regime(now), "weight": 0.5})
     payload = {"as_of": as_of.isoformat(), "series": [series for series, _ in made]}
     return {"id": case_id, "input": payload, "expect": expect, "tags": tags}
 
@@ -164,8 +171,17 @@ def _series(
             last = last * (100 if kind.rate else 10) if up else last / (100 if kind.rate else 10)
         values.append(round(last, kind.digits))
         z, change = _measure(kind, values, gap)
-        if min(values) > 0 and _clear(kind, plan, z, change) and (plan.odd == "unit" or z * planned >= 0):
+        if (
+            min(values) > 0
+            and _clear(kind, plan, values[-1], z, change)
+            and (plan.odd == "unit" or z * planned >= 0)
+        ):
             break
+    if (
+        plan.odd == "bad-tick"
+    ):  # planted after measuring: the label does not count it, a plain deviation would
+        place = draw.randrange(LENGTH // 3, LENGTH - 25)
+        values[place] = round(values[place] * 10, kind.digits)
     signal = _label(kind, values, z, change, stale=plan.odd == "stale")
     days = _dates(draw, as_of, len(values), gap, stale=plan.odd == "stale")
     history = [{"date": day.isoformat(), "value": v} for day, v in zip(days, values, strict=True)]
@@ -214,21 +230,26 @@ def _measure(kind: Kind, values: list[float], gap: int) -> tuple[float, float]:
     return (changes[-1] - mean) / _spread(kind, values[:-1]) / math.sqrt(gap), changes[-1]
 
 
-def _clear(kind: Kind, plan: Plan, z: float, change: float) -> bool:
+def _clear(kind: Kind, plan: Plan, last: float, z: float, change: float) -> bool:
     """Far enough from the limits, and on the side of them that the plan is about."""
     margin = 0.04
     away_z = abs(abs(z) / Z_SIGNAL - 1) > margin
     away_move = abs(abs(change) / kind.material - 1) > margin
-    if not (away_z and away_move):
+    away_regime = all(abs(last / limit - 1) > margin for limit in (CALM_BELOW, STRESSED_FROM))
+    if not (away_z and away_move and away_regime):
         return False
     material = abs(change) > kind.material
-    if plan.name in ("shock", "near-above", "stale", "holiday"):
+    if plan.name in ("shock", "near-above", "stale", "holiday", "bad-tick"):
         return material and abs(z) > Z_SIGNAL
     if plan.name == "immaterial":
         return not material and abs(z) > Z_SIGNAL
     if plan.name in ("lively", "near-below", "holiday-only"):
         return material and abs(z) < Z_SIGNAL
     return True
+
+
+def _regime(vix: float) -> str:
+    return "calm" if vix < CALM_BELOW else "stressed" if vix >= STRESSED_FROM else "normal"
 
 
 def _label(kind: Kind, values: list[float], z: float, change: float, *, stale: bool) -> str | None:

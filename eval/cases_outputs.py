@@ -5,14 +5,15 @@ Labelling rule: the defect is the one planted, and its severity is that of its k
 |---|---|---|
 | schema | a required field left out, or text where a number is due | high |
 | out_of_range | risk_score outside 0..100, z_score beyond 25, profit_pct above 20 | high |
-| contradiction | the signal's direction against the sign of the change; regime calm at |z| > 4 | high |
+| contradiction | a signal or a rationale against the sign of the change, a calm rationale at a score over 80, buying
+and selling at one venue | high |
 | unsupported | the rationale cites a number that the item does not hold | med |
 | duplicate | the same item twice | low |
 | stale | the item's date 4 or more days before `as_of` | med |
 | missing_rationale | no rationale, or fewer than 4 words | low |
-| cost_spike | mean cost at least 2 times the baseline; from 4 times | med; high |
-| latency_spike | p95 at least 2 times the baseline; from 4 times | low; med |
-| error_rate | at least 10 %, and 5 points above the baseline; from 30 % | med; high |
+| cost_spike | mean cost at least 2 times the baseline; from 5 times | med; high |
+| latency_spike | p95 at least 2 times the baseline; from 5 times | low; high |
+| error_rate | at least 10 % of runs, and 2 times the baseline; from 5 times | med; high |
 
 Traps are clean: costs and latencies up by less than 1.7 times, an error rate of 7 %, spikes over fewer than 20 runs,
 items two days old, two different items that look alike, rounded numbers in a rationale, extreme but possible values.
@@ -47,6 +48,12 @@ HEADLINES = (
     ),
     ("EU adopts new sanctions on Minsk", "europe", "sanctions", "New coercion against a state"),
 )
+CALM = (
+    "Routine patrol, nothing unusual about it",
+    "The situation is calm and under control",
+    "Routine statement without consequences",
+    "A calm week, no threat in sight",
+)
 VENUES = ("alpha", "bravo", "cobalt", "delta")
 
 ITEM_DEFECTS = (
@@ -58,8 +65,12 @@ ITEM_DEFECTS = (
     ("stale", "med"),
     ("missing_rationale", "low"),
 )
+SPOKEN = {
+    "up": ("fell back", "slid on the day", "dropped"),
+    "down": ("rallied", "climbed", "rose on the day"),
+}
 RUN_DEFECTS = ("cost_spike", "latency_spike", "error_rate")
-EACH, CLEAN, TWO = 12, 36, 16
+EACH, CLEAN, TWO, SPOKEN_WRONG = 12, 36, 16, 6
 
 
 def cases(seed: int = 20261116) -> Iterator[dict[str, Any]]:
@@ -73,6 +84,8 @@ def cases(seed: int = 20261116) -> Iterator[dict[str, Any]]:
             yield _case(draw, f"review-{defect.replace('_', '-')}-{number + 1:03}", [defect])
     for number in range(CLEAN):
         yield _case(draw, f"review-clean-{number + 1:03}", [], trap=TRAPS[number % len(TRAPS)])
+    for number in range(SPOKEN_WRONG):
+        yield _case(draw, f"review-spoken-{number + 1:03}", ["spoken"])
     for number in range(TWO):
         pair = [draw.choice(ITEM_DEFECTS)[0], draw.choice(RUN_DEFECTS)]
         yield _case(draw, f"review-two-{number + 1:03}", pair)
@@ -91,7 +104,8 @@ def _case(draw: random.Random, case_id: str, defects: list[str], trap: str = "")
             place = draw.randrange(len(items))
             evidence = PLANT[defect](draw, agent, items, place)
             place = len(items) - 1 if defect == "duplicate" else place
-            found.append((defect, place, dict(ITEM_DEFECTS)[defect], evidence))
+            kind = "contradiction" if defect == "spoken" else defect
+            found.append((kind, place, dict(ITEM_DEFECTS)[kind], evidence))
     if trap:
         _set_trap(draw, trap, agent, items, telemetry, baseline, as_of)
     expect: list[dict[str, Any]] = [
@@ -126,7 +140,7 @@ def _case(draw: random.Random, case_id: str, defects: list[str], trap: str = "")
 
 def _suited(defects: list[str], trap: str) -> tuple[str, ...]:
     """Not every agent's items can hold every defect."""
-    if "contradiction" in defects or trap in ("extreme", "rounded"):
+    if trap in ("extreme", "rounded") or "spoken" in defects:
         return ("macro_watcher",)
     return ("macro_watcher", "geopolitical_risk", "arbitrage_finder")
 
@@ -201,15 +215,16 @@ def _telemetry(draw: random.Random) -> tuple[Item, Item]:
 
 def _plant_run(draw: random.Random, defect: str, now: Item, baseline: Item) -> tuple[str, str]:
     strong = draw.random() < 0.5
+    ratio = draw.uniform(5.4, 9) if strong else draw.uniform(2.15, 4.6)
     if defect == "error_rate":
-        now["error_rate"] = round(draw.uniform(0.33, 0.7) if strong else draw.uniform(0.12, 0.26), 3)
-        return ("high" if strong else "med"), str(now["error_rate"])
-    ratio = draw.uniform(4.5, 9) if strong else draw.uniform(2.15, 3.6)
-    if defect == "cost_spike":
-        now["avg_cost_usd"] = round(baseline["avg_cost_usd"] * ratio, 5)
-        return ("high" if strong else "med"), str(now["avg_cost_usd"])
-    now["p95_latency_ms"] = round(baseline["p95_latency_ms"] * ratio)
-    return ("med" if strong else "low"), str(now["p95_latency_ms"])
+        baseline["error_rate"] = round(draw.uniform(0.03, 0.05), 3)
+        ratio = ratio if strong else max(ratio, 0.105 / baseline["error_rate"])
+    field = {"cost_spike": "avg_cost_usd", "latency_spike": "p95_latency_ms", "error_rate": "error_rate"}[
+        defect
+    ]
+    now[field] = round(baseline[field] * ratio, {"avg_cost_usd": 5, "error_rate": 3}.get(field))
+    mild = "low" if defect == "latency_spike" else "med"
+    return ("high" if strong else mild), str(now[field])
 
 
 def _schema(draw: random.Random, agent: str, items: list[Item], place: int) -> None:
@@ -223,6 +238,8 @@ def _schema(draw: random.Random, agent: str, items: list[Item], place: int) -> N
         del item[required[0]]
     else:
         item[required[1]] = draw.choice(("high", "n/a", "unknown"))
+        if agent == "arbitrage_finder":  # no number is left for the rationale to cite
+            item["rationale"] = f"Buy at {item['buy_venue']}, sell at {item['sell_venue']}, net of both fees"
 
 
 def _out_of_range(draw: random.Random, agent: str, items: list[Item], place: int) -> str:
@@ -243,14 +260,22 @@ def _out_of_range(draw: random.Random, agent: str, items: list[Item], place: int
 
 def _contradiction(draw: random.Random, agent: str, items: list[Item], place: int) -> None:
     item = items[place]
-    up, down, _ = SERIES[item["series"]]
-    if draw.random() < 0.7:
+    if agent == "macro_watcher":
+        up, down, _ = SERIES[item["series"]]
         item["signal"] = down if item["daily_change"] > 0 else up
+    elif agent == "geopolitical_risk":
+        item["risk_score"] = draw.randrange(82, 99)
+        item["rationale"] = draw.choice(CALM)
     else:
-        sign = 1 if item["z_score"] > 0 else -1
-        item["z_score"] = sign * round(draw.uniform(4.5, 8), 2)
-        item["regime"] = "calm"
-        item["rationale"] = f"{item['series']} moved far more than usual, z = {item['z_score']:.2f}"
+        item["sell_venue"] = item["buy_venue"]
+        item["rationale"] = f"Net of both fees this earns {item['profit_pct']} %"
+
+
+def _spoken(draw: random.Random, agent: str, items: list[Item], place: int) -> None:
+    """The rationale tells the opposite of the change beside it."""
+    item = items[place]
+    words = draw.choice(SPOKEN["up" if item["daily_change"] > 0 else "down"])
+    item["rationale"] = f"{item['series']} {words}, more than is usual for it"
 
 
 def _unsupported(draw: random.Random, agent: str, items: list[Item], place: int) -> str:
@@ -283,6 +308,7 @@ PLANT: dict[str, Callable[[random.Random, str, list[Item], int], str | None]] = 
     "schema": _schema,
     "out_of_range": _out_of_range,
     "contradiction": _contradiction,
+    "spoken": _spoken,
     "unsupported": _unsupported,
     "duplicate": _duplicate,
     "stale": _stale,

@@ -8,6 +8,7 @@ Labelling rule, by exact arithmetic on the quotes as printed in the case:
 4. Executable means: profit_pct >= 0.10, notional >= 1,000 USD, and both quotes at most 10 s old at `as_of`.
 5. More than 3 % net is not a gift but a broken quote (a misplaced decimal, another instrument); a quote from the future
    or a venue whose bid is above its own ask is broken, too: nothing is reported.
+6. A venue that is quoted twice stands by its newer quote; the older one is gone.
 
 Each case has at most one executable pair of venues per asset, so that "all pairs" and "the best pair" agree.
 """
@@ -48,6 +49,7 @@ PLANS: tuple[tuple[str, int, tuple[float, float], tuple[str, str], str], ...] = 
     ("tether-no-rate", 16, (0.20, 0.80), ("USD", "USDT"), "unrated"),
     ("crossed-book", 12, (0.30, 1.20), ("USD", "USD"), "crossed"),
     ("future", 8, (0.30, 1.20), ("USD", "USD"), "future"),
+    ("superseded", 10, (-0.50, -0.10), ("USD", "USD"), "superseded"),
     ("two-assets", 20, (0.25, 1.20), ("USD", "USD"), "two"),
 )
 
@@ -83,6 +85,11 @@ def _case(
     if odd == "two":
         other = draw.choice([asset for asset in ASSETS if not quotes[0]["symbol"].startswith(asset)])
         quotes += _book(draw, other, draw.choice([profit, (-0.5, -0.1)]), currencies, "", as_of, fx)
+    if odd == "superseded":  # the seller's bid was good enough a few seconds ago
+        older = dict(quotes[1], bid=_tick(quotes[1]["bid"] * draw.uniform(1.008, 1.015)))
+        older["ask"] = _tick(older["bid"] * 1.0006)
+        stamp = dt.datetime.fromisoformat(older["ts"]) - dt.timedelta(seconds=draw.uniform(1, 4))
+        quotes.append(older | {"ts": _stamp(stamp)})
     draw.shuffle(quotes)
     found = opportunities(quotes, fx, as_of)
     wanted = {"two": (1, 2)}.get(odd, (1, 1) if name in REAL else (0, 0))
@@ -184,8 +191,13 @@ def _executable(pair: dict[str, Any]) -> bool:
 def _pairs(
     quotes: list[dict[str, Any]], fx: dict[str, float], as_of: dt.datetime
 ) -> Iterator[dict[str, Any]]:
-    for buy in quotes:
-        for sell in quotes:
+    newest: dict[tuple[str, str], str] = {}
+    for quote in quotes:
+        place = (quote["venue"], quote["symbol"])
+        newest[place] = max(newest.get(place, ""), quote["ts"])
+    standing = [quote for quote in quotes if quote["ts"] == newest[quote["venue"], quote["symbol"]]]
+    for buy in standing:
+        for sell in standing:
             (asset, paid), (other, got) = buy["symbol"].split("/"), sell["symbol"].split("/")
             rates = [1.0 if currency == "USD" else fx.get(f"{currency}/USD") for currency in (paid, got)]
             if asset != other or buy["venue"] == sell["venue"] or rates[0] is None or rates[1] is None:
