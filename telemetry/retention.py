@@ -1,0 +1,302 @@
+"""How long is telemetry kept in which form? `seal` moves finished UTC days from the live log to zstd Parquet.
+
+A seal happens at one instant: the rename that puts the shortened log in place. Everything before it prepares
+files that no reader looks at, everything after it only tidies up. A crash on either side is told by the log itself:
+if it still holds the first sealed line at its old offset, nothing has happened and the next seal starts over;
+if not, the staged files count as sealed, and the next seal puts them in place.
+
+    sealed/staging/*.parquet   the days, written and counted while writers go on appending
+    sealed/staging/live.jsonl  what stays in the log
+    sealed/staging/commit.json where the first sealed line stood, and where each file belongs
+    rename live.jsonl          under the writers' lock, after adding what they appended meanwhile
+
+Malformed lines, and lines that Parquet could not hold without loss, stay in the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from telemetry import logger, rows, script, store
+
+if TYPE_CHECKING:
+    from datetime import date
+
+ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips by group
+BATCH: Final = 1 << 20  # bytes of lines buffered per day while splitting
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What one seal did."""
+
+    rows_by_day: dict[str, int]
+    kept_lines: int
+    bytes_before: int
+    bytes_sealed: int
+
+
+def _nothing(step: str) -> None:
+    """A seal tells its steps to `at`; nobody listens outside the tests."""
+
+
+def seal(today: date | None = None, at: Callable[[str], None] = _nothing) -> Sealed:
+    """Move every finished UTC day (before `today`) from the live log to Parquet."""
+    from datetime import UTC, datetime
+
+    day = (today or datetime.now(UTC).date()).isoformat()
+    with _only_sealer():
+        recover(at)
+        now = store.snapshot()
+        if now.log is None:
+            return Sealed({}, 0, 0, 0)
+        with now.log as log:
+            return _seal(log, _whole_lines(log, now.size), day, at)
+
+
+def _seal(log: IO[bytes], size: int, today: str, at: Callable[[str], None]) -> Sealed:
+    staging = script.root() / store.STAGING
+    staging.mkdir(parents=True)
+    at("staging made")
+    split = _split(log, size, today, staging)
+    at("lines split")
+    if not split.rows:
+        shutil.rmtree(staging)
+        return Sealed({}, split.kept, size, 0)
+    name = f"{today}-{os.urandom(4).hex()}.parquet"
+    for day, count in split.rows.items():
+        _to_parquet(staging / f"dt={day}.jsonl", staging / f"dt={day}-{name}", count)
+        at(f"parquet of {day}")
+    files = {f"dt={day}-{name}": f"dt={day}/{name}" for day in split.rows}
+    first = {"offset": split.offset, "line": split.first.decode()}
+    script.write_json(staging / store.COMMIT, {"first": first, "files": files})
+    at("commit written")
+    written = sum((staging / file).stat().st_size for file in files)
+    with _exchanged(log, staging / "live.jsonl", size, at):
+        at("log renamed")
+        _put_in_place(staging, at)
+    return Sealed(split.rows, split.kept, size, written)
+
+
+def recover(at: Callable[[str], None] = _nothing) -> None:
+    """Finish a seal that was interrupted after its rename; forget one that was interrupted before."""
+    staging = script.root() / store.STAGING
+    if not staging.exists():
+        return
+    with store.locked(fcntl.LOCK_EX) as log:
+        if store.committed_but_staged(log):
+            _put_in_place(staging, at)
+        else:
+            shutil.rmtree(staging)
+    if log is not None:
+        log.close()
+
+
+def _put_in_place(staging: Path, at: Callable[[str], None]) -> None:
+    commit = store.read_commit()
+    for name, final in (commit or {"files": {}})["files"].items():
+        target = script.root() / store.SEALED / final
+        if (staging / name).exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (staging / name).rename(target)
+            _sync_directory(target.parent)
+            at(f"placed {final}")
+    # Without commit.json the rest of the directory means nothing: it goes first.
+    (staging / store.COMMIT).unlink(missing_ok=True)
+    at("commit removed")
+    shutil.rmtree(staging)
+    at("staging removed")
+
+
+@contextmanager
+def _only_sealer() -> Iterator[None]:
+    path = script.root() / store.SEALED / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise script.Stopped("another seal is running") from None
+        yield
+
+
+def _whole_lines(log: IO[bytes], size: int) -> int:
+    """How many bytes of the log are whole lines; a torn tail is left to the next writer to close off."""
+    return size - len(next(rows.backwards(log, size)))
+
+
+def _blocks(log: IO[bytes], start: int) -> Iterator[tuple[int, bytes]]:
+    while block := os.pread(log.fileno(), BATCH, start):
+        yield start, block
+        start += len(block)
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The lines of finished days, counted, and the first of them."""
+
+    rows: dict[str, int]
+    kept: int
+    offset: int
+    first: bytes
+
+
+def _split(log: IO[bytes], size: int, today: str, staging: Path) -> _Split:
+    """Write each finished day's events to a file of its own, and what stays to `live.jsonl`."""
+    counts: dict[str, int] = {}
+    buffers: dict[str, list[bytes]] = {"": []}
+    held = kept = 0
+    first, offset, position = b"", 0, 0
+    log.seek(0)
+    while position < size and (line := log.readline()):
+        event = sealable(line)
+        day = event["ts"][:10] if event is not None else today
+        if event is None or day >= today:
+            buffers[""].append(line)
+            kept += bool(line.strip())
+        else:
+            if not counts:
+                first, offset = line, position
+            counts[day] = counts.get(day, 0) + 1
+            buffers.setdefault(day, []).append(_columns(event))
+        position += len(line)
+        held += len(line)
+        if held > BATCH:
+            _flush(buffers, staging)
+            held = 0
+    _flush(buffers, staging)
+    return _Split(dict(sorted(counts.items())), kept, offset, first)
+
+
+def _flush(buffers: dict[str, list[bytes]], staging: Path) -> None:
+    for day, lines in buffers.items():
+        with (staging / (f"dt={day}.jsonl" if day else "live.jsonl")).open("ab") as file:
+            file.writelines(lines)
+        lines.clear()
+
+
+def sealable(line: bytes) -> dict[str, Any] | None:
+    """The event, if its columns can be given back from Parquet exactly as they were."""
+    event = rows.parse(line)
+    if event is None:
+        return None
+    for name in rows.TEXTS:
+        if not isinstance(event.get(name), str | None):
+            return None
+    for name, kind in rows.NUMBERS.items():
+        value = event.get(name)
+        if (
+            kind == "bigint"
+            and value is not None
+            and not (isinstance(value, int) and -(2**63) <= value < 2**63)
+        ):
+            return None
+    return event
+
+
+def _columns(event: dict[str, Any]) -> bytes:
+    """The event as it goes to Parquet: known columns, and the rest as one JSON object."""
+    import orjson
+
+    row = {name: event.pop(name, None) for name in rows.COLUMNS}
+    return orjson.dumps(row | {"extra": event}) + b"\n"
+
+
+def _to_parquet(lines: Path, target: Path, count: int) -> None:
+    """Write the lines as Parquet, make it durable, and count the rows that can be read back."""
+    import duckdb
+
+    kinds = {"ts": "timestamp"} | dict.fromkeys(rows.TEXTS, "varchar") | rows.NUMBERS | {"extra": "json"}
+    columns = ", ".join(f"{name}: '{kind}'" for name, kind in kinds.items())
+    with duckdb.connect(config={"memory_limit": store.MEMORY_LIMIT, "threads": 2}) as con:
+        con.execute(
+            f"copy (select * from read_json('{_sql(lines)}', format='newline_delimited', columns={{{columns}}},"
+            f" maximum_object_size={store.LINE_BUFFER})) to '{_sql(target)}'"
+            f" (format parquet, compression zstd, compression_level 9, row_group_size {ROW_GROUP})"
+        )
+        counted = con.execute(
+            f"select count(*), count(event_id), count(ts) from read_parquet('{_sql(target)}')"
+        )
+        found = counted.fetchone()
+    if found != (count, count, count):
+        raise script.Stopped(
+            f"{target.name}: {found} rows read back where {count} were written; the log is untouched"
+        )
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
+    lines.unlink()
+
+
+def _sql(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+@contextmanager
+def _exchanged(log: IO[bytes], shorter: Path, size: int, at: Callable[[str], None]) -> Iterator[None]:
+    """Put the shortened log in place of the log and hold both locks meanwhile: no writer, no reader in between."""
+    path = script.root() / logger.LOG_PATH
+    with shorter.open("ab") as new:
+        fcntl.flock(new, fcntl.LOCK_EX)
+        fcntl.flock(log, fcntl.LOCK_EX)
+        try:
+            if not store.is_current(log, path):
+                raise script.Stopped(
+                    f"{logger.LOG_PATH}: replaced by someone else during the seal; nothing sealed"
+                )
+            at("locked")
+            shutil.copymode(path, shorter)
+            for _, block in _blocks(log, size):
+                new.write(block)
+            new.flush()
+            os.fsync(new.fileno())
+            at("new lines added")
+            shorter.rename(path)
+            _sync_directory(path.parent)
+            yield
+        finally:
+            fcntl.flock(log, fcntl.LOCK_UN)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def parser() -> script.Parser:
+    parser = script.Parser(__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("command", choices=("seal",), help="seal: move finished UTC days to Parquet")
+    return parser
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    done = seal()
+    sealed = sum(done.rows_by_day.values())
+    if args.json:
+        print(json.dumps({"rows_by_day": done.rows_by_day, "rows": sealed, "kept_lines": done.kept_lines}))
+    elif not args.quiet:
+        if sealed:
+            print(
+                f"Sealed {sealed:,} events of {len(done.rows_by_day)} days "
+                f"in {done.bytes_sealed:,} bytes ({done.bytes_sealed / sealed:.1f} bytes an event); "
+                f"{done.kept_lines:,} lines stay in the live log."
+            )
+        else:
+            print("No finished day to seal.")
+    return script.OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
