@@ -8,7 +8,7 @@ import re
 MARK = "[redacted]"
 
 _SECRET = re.compile(
-    r"sk-[A-Za-z0-9_\-]{12,}"  # OpenAI and compatible
+    r"\bsk-[A-Za-z0-9_\-]{12,}"  # OpenAI and compatible; a word such as risk-adjusted is none
     r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
     r"|AKIA[0-9A-Z]{16}"
     r"|xox[abprs]-[A-Za-z0-9\-]{10,}"

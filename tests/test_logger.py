@@ -127,6 +127,7 @@ def test_bearer_tokens_logins_in_urls_and_remembered_keys_are_redacted() -> None
     redact.remember("plain-looking-value")
     assert redact.redact("it is plain-looking-value!") == f"it is {redact.MARK}!"
     assert redact.redact("a risk-weighted signal") == "a risk-weighted signal"
+    assert redact.redact("a risk-adjusted-returns desk") == "a risk-adjusted-returns desk"
 
 
 def test_an_unterminated_tail_is_closed_off_first(root: Path) -> None:
