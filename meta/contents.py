@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from meta.changes import Change
 from telemetry.redact import redact
 
 Head = Callable[[str], bytes | None]  # a file of the trusted tree, None when there is none
+Decision = Mapping[str, Any]  # as in meta/decisions/
 
 MANIFEST = "agents/manifest.yaml"
 VARIANTS = "agents/prompts/variants"
@@ -143,8 +146,20 @@ def _outward(source: bytes) -> set[str]:
     return found
 
 
-def check_manifest(change: Change) -> Iterator[str]:
-    """Nothing but `enabled:` flips, and never of an agent that is sensitive in execution."""
+def decisions(changes: Sequence[Change]) -> Iterator[Decision]:
+    """The decisions that the change brings with it; a broken one is reported by its own check."""
+    for change in changes:
+        if change.path.startswith("meta/decisions/") and change.after is not None:
+            try:
+                value = json.loads(change.after)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                yield value
+
+
+def check_manifest(change: Change, decided: Sequence[Decision]) -> Iterator[str]:
+    """Nothing but `enabled:` flips, each by a decision, and never of an agent that is sensitive in execution."""
     import yaml
 
     try:
@@ -158,9 +173,14 @@ def check_manifest(change: Change) -> Iterator[str]:
         return
     default = (before.get("defaults") or {}).get("execution_sensitive", False)
     for name, entry in new.items():
-        flipped = entry.get("enabled", True) != old[name].get("enabled", True)
-        if flipped and old[name].get("execution_sensitive", default):
+        on = entry.get("enabled", True)
+        if on == old[name].get("enabled", True):
+            continue
+        if old[name].get("execution_sensitive", default):
             yield f"flips {name}, which is execution_sensitive: a person does that"
+        act = "revive" if on else "disable"
+        if not any(one.get("decision") == act and one.get("subject") == name for one in decided):
+            yield f"flips {name} without a decision to {act} it"
 
 
 def _by_name(manifest: dict[str, list[dict[str, object]]]) -> dict[object, dict[str, object]]:
@@ -172,13 +192,16 @@ def _without_flags(manifest: dict[str, list[dict[str, object]]]) -> dict[str, ob
     return {**manifest, "agents": agents}
 
 
-def check_champion(change: Change, after: Head) -> Iterator[str]:
-    """A champion and the live prompt of its name are one text."""
+def check_champion(change: Change, after: Head, decided: Sequence[Decision]) -> Iterator[str]:
+    """A champion and the live prompt of its name are one text, and a decision names its hash."""
     path = PurePosixPath(change.path)
     if path.name == "champion.md":
         other = f"agents/prompts/{path.parent.name}.md"
     elif str(path.parent) == "agents/prompts":
         other = f"{VARIANTS}/{path.stem}/champion.md"
+        sha256 = hashlib.sha256(change.after or b"").hexdigest()
+        if not any(one.get("decision") == "promote" and one.get("after_sha256") == sha256 for one in decided):
+            yield "changes without a decision to promote that text"
     else:
         return
     if after(other) != change.after:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from telemetry import script
 
-_DECISIONS = "meta/decisions/*.json"
+_DECISIONS = ("meta/decisions/*.json",)
+_VARIANTS = ("agents/prompts/variants/*/*.md", "agents/prompts/variants/*/lineage.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,10 @@ class Kind:
     labels: tuple[str, ...]
     command: tuple[str, ...]  # run by `python -m`
     report: str  # without suffix: .json is the record, .md the pull request's body
-    allowed: tuple[str, ...]  # beside the report
+    allowed: tuple[str, ...] = ()  # what it may change unless the manifest protects it
+    records: tuple[
+        str, ...
+    ] = ()  # what it also writes although it is protected: its own traces, checked by content
     draft: bool = False
     only_if: str = ""  # a step output of the script that must be `true`; else any change is worth proposing
     options: tuple[str, ...] = ()  # what a person may pass when dispatching by hand
@@ -29,7 +33,11 @@ class Kind:
 
     def globs(self) -> tuple[str, ...]:
         """Everything this kind may touch."""
-        return (*self.allowed, f"{self.report}.json", f"{self.report}.md")
+        return (*self.allowed, *self.traces())
+
+    def traces(self) -> tuple[str, ...]:
+        """What protection does not hold back: the report and the records."""
+        return (*self.records, f"{self.report}.json", f"{self.report}.md")
 
 
 KINDS = {
@@ -42,7 +50,8 @@ KINDS = {
             labels=("meta-agent", "prompt-tuning", "ab-test"),
             command=("eval.ab_testing",),
             report="meta/reports/ab_test_report",
-            allowed=("agents/prompts/*.md", "agents/prompts/variants/*/*", _DECISIONS),
+            allowed=("agents/prompts/*.md", *_VARIANTS),
+            records=_DECISIONS,
             only_if="promoted",
             options=("prompt", "max_usd"),
         ),
@@ -53,7 +62,6 @@ KINDS = {
             labels=("meta-agent", "retirement"),
             command=("meta.retirement",),
             report="meta/reports/retirement_report",
-            allowed=(),
         ),
         Kind(
             name="retirement_disable",
@@ -62,7 +70,7 @@ KINDS = {
             labels=("meta-agent", "retirement"),
             command=("meta.retirement", "--disable"),
             report="meta/reports/retirement_report",
-            allowed=("agents/manifest.yaml", _DECISIONS),
+            records=("agents/manifest.yaml", *_DECISIONS),
             draft=True,
             max_lines=600,
         ),
@@ -73,7 +81,6 @@ KINDS = {
             labels=("meta-agent", "critique"),
             command=("meta.critique_loops",),
             report="meta/reports/cross_critiques",
-            allowed=(),
         ),
         Kind(
             name="proposals",
@@ -82,7 +89,8 @@ KINDS = {
             labels=("meta-agent", "prompt-tuning"),
             command=("meta.propose",),
             report="meta/reports/proposals",
-            allowed=("agents/prompts/variants/*/*", _DECISIONS),
+            allowed=_VARIANTS,
+            records=_DECISIONS,
         ),
         Kind(
             name="sandbox",
@@ -91,7 +99,7 @@ KINDS = {
             labels=("meta-agent", "sandbox"),
             command=("meta.sandbox",),
             report="meta/reports/sandbox_report",
-            allowed=(_DECISIONS,),  # and the code of agents with `sandbox_editable: true`
+            records=_DECISIONS,  # what it may change is the code of agents with `sandbox_editable: true`
             draft=True,
             max_files=8,
             max_lines=400,

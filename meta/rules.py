@@ -9,7 +9,7 @@ from typing import Any
 
 from meta import contents
 from meta.changes import ABSENT, EXECUTABLE, REGULAR, Change
-from meta.contents import Head
+from meta.contents import Decision, Head
 from meta.kinds import Kind
 
 MAX_PATH_CHARS = 160
@@ -67,16 +67,17 @@ def check_changes(
 ) -> list[Problem]:
     """Every rule that the change breaks. `manifest` and `head` are the trusted tree's."""
     globs = allowed(kind, manifest)
-    protected = (*PROTECTED, *manifest.get("protected_paths", ()))
+    protected = (*PROTECTED, *(manifest.get("protected_paths") or ()))
     by_path = {change.path: change for change in changes}
 
     def after(path: str) -> bytes | None:
         return by_path[path].after if path in by_path else head(path)
 
+    decisions = list(contents.decisions(changes))
     problems = list(_size(changes, kind))
     for change in changes:
         reasons = [*_place(change.path, globs, protected, kind), *_form(change)]
-        problems += [Problem(change.path, why) for why in reasons or _content(change, head, after)]
+        problems += [Problem(change.path, why) for why in reasons or _content(change, head, after, decisions)]
     return problems
 
 
@@ -96,9 +97,8 @@ def _place(path: str, globs: Iterable[str], protected: Iterable[str], kind: Kind
         yield "is no plain path inside the repository"
     if not any(matches(path, glob) for glob in globs):
         yield f"is outside what {kind.name} may touch"
-    # A path that trusted code names in full for this kind is meant, protected or not.
     guard = next((glob for glob in protected if protects(glob, path)), None)
-    if guard and path not in kind.globs():
+    if guard and not any(matches(path, trace) for trace in kind.traces()):
         yield f"is protected ({guard})"
 
 
@@ -111,19 +111,22 @@ def _form(change: Change) -> Iterator[str]:
         yield "is no regular file"
 
 
-def _content(change: Change, head: Head, after: Head) -> Iterator[str]:
+def _content(change: Change, head: Head, after: Head, decisions: Sequence[Decision]) -> Iterator[str]:
     yield from contents.check_text(change)
     if change.path == contents.MANIFEST:
-        yield from contents.check_manifest(change)
+        yield from contents.check_manifest(change, decisions)
     elif change.path.endswith(".json"):
         yield from contents.check_json(change, head)
     elif change.path.endswith(".py"):
         yield from contents.check_python(change)
     elif change.path.endswith(".md"):
-        yield from contents.check_champion(change, after)
+        yield from contents.check_champion(change, after, decisions)
 
 
 def _editable(manifest: Mapping[str, Any]) -> Iterator[str]:
+    default = (manifest.get("defaults") or {}).get("sandbox_editable", False)
     for entry in manifest.get("agents", ()):
-        if entry.get("sandbox_editable") is True and re.fullmatch(r"agents(\.\w+)+", entry["module"]):
+        if entry.get("sandbox_editable", default) is True and re.fullmatch(
+            r"agents(\.\w+)+", entry["module"]
+        ):
             yield entry["module"].replace(".", "/") + ".py"

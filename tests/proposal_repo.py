@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 from pathlib import Path
 
 MANIFEST = """\
 # a comment that must survive
-protected_paths: ["agents/llm_client.py", "eval/**", "agents/secret_*"]
+protected_paths: ["agents/llm_client.py", "eval/**", "meta/**", "agents/prompts/fixed*", "agents/manifest.yaml"]
 agents:
   - name: macro_watcher
     module: agents.macro_watcher
@@ -35,6 +37,14 @@ FILES = {
     ".github/workflows/ci.yml": "on: push\n",
     ".gitignore": ".ratchet/\n__pycache__/\ntelemetry/events.jsonl*\n",
 }
+
+
+def decision(act: str, kind: str, subject: str, text: str = "") -> str:
+    """A decision file that explains a change."""
+    after = hashlib.sha256(text.encode()).hexdigest() if text else None
+    row = {"decision": act, "kind": kind, "subject": subject, "date": "2026-11-16", "after_sha256": after}
+    rest = {"before_sha256": None, "report_sha256": None, "verdict": {}, "metadata": {}}
+    return json.dumps(row | rest) + "\n"
 
 
 def git(root: Path, *args: str) -> str:

@@ -23,14 +23,16 @@ put("{report}.json", "{{}}\\n")
 put("{report}.md", "**Merge?** yes\\n")
 """
 BETTER = "Watch the macro series closely.\n"
+DECISION = repo.decision("promote", "ab_champion", "macro_watcher", BETTER)
 PROMOTE = f"""\
 put("agents/prompts/macro_watcher.md", {BETTER!r})
 put("agents/prompts/variants/macro_watcher/champion.md", {BETTER!r})
-put("meta/decisions/2026-11-16-ab_champion-macro_watcher.json", "{{}}\\n")
+put("meta/decisions/2026-11-16-ab_champion-macro_watcher.json", {DECISION!r})
 put("telemetry/events.jsonl", "data stays out\\n")
 output("promoted=true\\n")
 """
 DISABLED = repo.MANIFEST.replace("enabled: true", "enabled: false", 1)
+DISABLE = repo.decision("disable", "retirement", "macro_watcher")
 PATCHED = repo.FILES["agents/macro_watcher.py"].replace("sqrt(x)", "sqrt(abs(x))")
 
 
@@ -67,7 +69,7 @@ def ab_night(night: Night, body: str, event: str = "schedule", **more: str) -> R
             {
                 "agents/prompts/macro_watcher.md": BETTER,
                 "agents/prompts/variants/macro_watcher/champion.md": BETTER,
-                "meta/decisions/2026-11-16-ab_champion-macro_watcher.json": "{}\n",
+                "meta/decisions/2026-11-16-ab_champion-macro_watcher.json": DECISION,
             },
         ),
         ("agent_retirement", "retirement", "schedule", {}, "assert sys.argv[1:] == []\n", {}),
@@ -76,8 +78,12 @@ def ab_night(night: Night, body: str, event: str = "schedule", **more: str) -> R
             "retirement_disable",
             "workflow_dispatch",
             {"mode": "disable"},
-            f"if sys.argv[1:] == ['--disable']: put('agents/manifest.yaml', {DISABLED!r})\n",
-            {"agents/manifest.yaml": DISABLED},
+            f"assert sys.argv[1:] == ['--disable']\nput('agents/manifest.yaml', {DISABLED!r})\n"
+            f"put('meta/decisions/2026-11-16-retirement-macro_watcher.json', {DISABLE!r})\n",
+            {
+                "agents/manifest.yaml": DISABLED,
+                "meta/decisions/2026-11-16-retirement-macro_watcher.json": DISABLE,
+            },
         ),
         ("cross_critiques", "critiques", "schedule", {}, "", {}),
         (

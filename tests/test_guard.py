@@ -21,7 +21,9 @@ PROMOTION = {
     "agents/prompts/variants/macro_watcher/champion.md": NEW_PROMPT,
     "meta/reports/ab_test_report.md": "**Promote?**\n",
     "meta/reports/ab_test_report.json": '{"tests": []}\n',
-    "meta/decisions/2026-11-16-ab_champion-macro_watcher.json": '{"decision": "promote"}\n',
+    "meta/decisions/2026-11-16-ab_champion-macro_watcher.json": repo.decision(
+        "promote", "ab_champion", "macro_watcher", NEW_PROMPT
+    ),
 }
 CODE = repo.FILES["agents/macro_watcher.py"]
 
@@ -52,7 +54,10 @@ def judge(root: Path, files: dict[str, str | bytes], kind: str) -> list[str]:
         ),
         (
             "retirement_disable",
-            {"agents/manifest.yaml": repo.MANIFEST.replace("enabled: true", "enabled: false", 1)},
+            {
+                "agents/manifest.yaml": repo.MANIFEST.replace("enabled: true", "enabled: false", 1),
+                "meta/decisions/x.json": repo.decision("disable", "retirement", "macro_watcher"),
+            },
         ),
         ("critiques", {"meta/reports/cross_critiques.json": "{}"}),
         ("proposals", {"agents/prompts/variants/macro_watcher/C.md": "another\n"}),
@@ -110,6 +115,18 @@ def test_a_plain_proposal_of_each_kind_passes(root: Path, kind: str, files: dict
             {"agents/manifest.yaml": repo.MANIFEST.replace("enabled: true", "enabled: false")},
             "flips arbitrage_finder, which is execution_sensitive",
         ),
+        (
+            "retirement_disable",
+            {"agents/manifest.yaml": repo.MANIFEST.replace("enabled: true", "enabled: false", 1)},
+            "without a decision to disable it",
+        ),
+        (
+            "ab_champion",
+            {"agents/prompts/macro_watcher.md": "x\n"},
+            "without a decision to promote that text",
+        ),
+        ("ab_champion", {"agents/prompts/fixed.md": "x\n"}, "protected (agents/prompts/fixed*)"),
+        ("proposals", {"agents/prompts/variants/macro_watcher/x.py": "x\n"}, "outside"),
         ("retirement_disable", {"agents/manifest.yaml": "[1, 2"}, "is not a manifest"),
         ("sandbox", {"agents/arbitrage_finder.py": "x = 1\n"}, "outside"),
         ("sandbox", {"tests/test_x.py": "def test_x() -> None: pass\n"}, "protected (tests/**)"),
@@ -283,7 +300,7 @@ def test_apply_of_a_refused_change_leaves_the_tree_and_says_so_in_the_summary(
     folder = handover(tmp_path / "handover", repo.take_patch(root), "hello @everyone")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     assert guard.main(["apply", str(folder), "--kind", "ab_champion", "--root", str(root), "--json"]) == 1
-    assert len(json.loads(capsys.readouterr().out)["problems"]) == 2
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 3
     assert repo.git(root, "status", "--porcelain") == ""
     assert "No pull request was opened" in (tmp_path / "summary").read_text()
 

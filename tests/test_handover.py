@@ -19,16 +19,20 @@ import os, pathlib, sys
 pathlib.Path({report!r}).write_text("**Promote?**\\n")
 {body}
 """
-PROMOTE = """\
+DECISION = repo.decision("promote", "ab_champion", "macro_watcher", "better\n")
+PROMOTE = (
+    f"DECISION = {DECISION!r}"
+    + """
 for name in ("macro_watcher.md", "variants/macro_watcher/champion.md"):
     pathlib.Path("agents/prompts", name).write_text("better\\n")
-pathlib.Path("meta/decisions/2026-11-16-ab_champion-macro_watcher.json").write_text("{}\\n")
+pathlib.Path("meta/decisions/2026-11-16-ab_champion-macro_watcher.json").write_text(DECISION)
 pathlib.Path("telemetry").mkdir(exist_ok=True)
 pathlib.Path("telemetry/events.jsonl").write_text("data\\n")
 pathlib.Path(".github/workflows/ci.yml").write_text("on: evil\\n")
 with open(os.environ["GITHUB_OUTPUT"], "a") as out:
     out.write("list<<E\\npromoted=no\\nE\\npromoted=true\\n")
 """
+)
 
 
 @pytest.fixture(scope="module")
