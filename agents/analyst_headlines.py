@@ -75,6 +75,8 @@ def _score(rules: Rules, text: str) -> tuple[float, list[str]]:
 def _hits(rules: Rules, text: str) -> list[tuple[float, str]]:
     """Each risk term once, with what is left of its weight after negation."""
     weights = rules.weights("risk_terms", RISK_TERMS)
+    if not found(tuple(weights), text):  # most headlines: one search instead of one per term
+        return []
     before, after = rules.terms("negation_cues"), rules.terms("negation_after")
     window, factor = int(rules.number("negation_window", 3)), rules.number("negation_factor", 0.0)
     strongest: dict[str, float] = {}

@@ -18,9 +18,10 @@ import importlib
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from agents import schema_check, threads
+from agents.calls import Model
 from agents.manifest import AgentSpec
 from agents.prompts import PromptSet
 from telemetry import script
@@ -28,19 +29,6 @@ from telemetry.instrumentation import current_run, instrument_agent_call_async
 
 Item = dict[str, Any]
 Inputs = Mapping[str, Any]
-
-
-class Model(Protocol):
-    """What an agent needs of a model: an answer whose `data` is parsed JSON."""
-
-    async def complete(
-        self,
-        messages: list[dict[str, str]],
-        *,
-        schema: Mapping[str, Any] | None = None,
-        model: str | None = None,
-    ) -> Any:
-        """Answer the messages."""
 
 
 class AgentError(Exception):
