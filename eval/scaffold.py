@@ -1,0 +1,119 @@
+"""Starts a new agent without code: manifest entry, prompt, output schema and a pinned starter suite, ready to run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from telemetry import script
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+MANIFEST = Path("agents/manifest.yaml")
+
+
+def parser() -> script.Parser:
+    made = script.Parser(__doc__, prog="python -m eval.scaffold")
+    made.add_argument("name", metavar="NAME", help="of the new agent: a-z, 0-9 and _, starting with a letter")
+    made.add_argument(
+        "--inputs",
+        choices=["headlines", "macro"],
+        default="headlines",
+        help="what it reads (default: headlines)",
+    )
+    return made
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    written = scaffold(args.name, args.inputs)
+    if args.json:
+        print(json.dumps({"agent": args.name, "written": [str(path) for path in written]}))
+    elif not args.quiet:
+        print(f"{args.name} is ready:")
+        for path in written:
+            print(f"  {path}")
+        print(f"grade it:          python -m eval.harness --agent {args.name}")
+        print(f"after new cases:   python -m eval.suites pin {args.name}")
+    return script.OK
+
+
+def scaffold(name: str, kind: str = "headlines") -> list[Path]:
+    """Write the files of a new agent, the manifest last; nothing stays if the manifest would not load."""
+    from agents.manifest import load_manifest
+    from eval import starters, suites
+
+    paths = {
+        "prompt": Path(f"agents/prompts/{name}.md"),
+        "output_schema": Path(f"agents/schemas/{name}.json"),
+        "eval_suite": suites.FOLDER / f"{name}.jsonl",
+    }
+    _refuse_taken(name, list(paths.values()))
+    root = script.root()
+    lock = root / suites.FOLDER / suites.LOCK
+    before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
+    try:
+        script.write_atomic(root / paths["prompt"], starters.prompt(kind, name))
+        script.write_json(root / paths["output_schema"], starters.schema(kind, name))
+        suites.write_suite(paths["eval_suite"], starters.suite(kind, name))
+        suites.pin([paths["eval_suite"]])
+        script.write_atomic(
+            root / MANIFEST, with_agent((root / MANIFEST).read_text("utf-8"), name, kind, paths)
+        )
+        load_manifest()
+    except BaseException:
+        for path in paths.values():
+            (root / path).unlink(missing_ok=True)
+        for file, content in before.items():
+            if content is None:
+                file.unlink(missing_ok=True)
+            else:
+                script.write_atomic(file, content)
+        raise
+    return [*paths.values(), suites.FOLDER / suites.LOCK, MANIFEST]
+
+
+def with_agent(manifest: str, name: str, kind: str, paths: dict[str, Path]) -> str:
+    """The manifest's text with one more agent, comments and layout kept."""
+    import io
+
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 4096  # a long line stays one line
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    tree: Any = yaml.load(manifest)
+    tree["agents"].append(
+        {
+            "name": name,
+            "module": "agents.prompted",
+            "callable": "PromptedAgent.run",
+            "inputs": kind,
+            **{key: path.as_posix() for key, path in paths.items()},
+        }
+    )
+    tree["agents"].yaml_set_comment_before_after_key(len(tree["agents"]) - 1, before="\n")
+    out = io.StringIO()
+    yaml.dump(tree, out)
+    return out.getvalue()
+
+
+def _refuse_taken(name: str, paths: list[Path]) -> None:
+    from agents.manifest import load_manifest
+
+    if not NAME.fullmatch(name):
+        raise script.BadInput(
+            f"NAME {name!r}: must be a-z, 0-9 and _, start with a letter, at most 64 characters"
+        )
+    if any(spec.name == name for spec in load_manifest().agents):
+        raise script.BadInput(f"{MANIFEST}: there is an agent {name!r} already")
+    for path in paths:
+        if (script.root() / path).exists():
+            raise script.BadInput(f"{path}: exists already; remove it or choose another name")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
