@@ -17,6 +17,8 @@ Head = Callable[[str], bytes | None]  # a file of the trusted tree, None when th
 Decision = Mapping[str, Any]  # as in meta/decisions/
 
 MANIFEST = "agents/manifest.yaml"
+DECISIONS = "meta/decisions/"
+DECISION_SCHEMA = "eval/decision.schema.json"
 VARIANTS = "agents/prompts/variants"
 
 # Ways out of the process: a patch written by a model may not open a new one.
@@ -87,16 +89,15 @@ def check_text(change: Change) -> Iterator[str]:
         yield "holds what looks like a secret"
 
 
-def check_json(change: Change, head: Head) -> Iterator[str]:
+def check_json(change: Change, schema: bytes | None) -> Iterator[str]:
     """JSON that parses, matches its schema where there is one, and never rewrites a decision."""
-    if change.path.startswith("meta/decisions/") and change.before is not None:
+    if change.path.startswith(DECISIONS) and change.before is not None:
         yield "a decision is never rewritten"
     try:
         value = json.loads(change.after or b"", parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         yield f"is not JSON: {error}"
         return
-    schema = next((found for name in _schema_names(change.path) if (found := head(name))), None)
     if schema is not None:
         import jsonschema
 
@@ -108,12 +109,6 @@ def check_json(change: Change, head: Head) -> Iterator[str]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
-
-
-def _schema_names(path: str) -> Iterator[str]:
-    stem = "decision" if path.startswith("meta/decisions/") else PurePosixPath(path).stem
-    for folder in ("eval", "meta", "agents"):
-        yield f"{folder}/{stem}.schema.json"
 
 
 def check_python(change: Change) -> Iterator[str]:
@@ -149,7 +144,7 @@ def _outward(source: bytes) -> set[str]:
 def decisions(changes: Sequence[Change]) -> Iterator[Decision]:
     """The decisions that the change brings with it; a broken one is reported by its own check."""
     for change in changes:
-        if change.path.startswith("meta/decisions/") and change.after is not None:
+        if change.path.startswith(DECISIONS) and change.after is not None:
             try:
                 value = json.loads(change.after)
             except (ValueError, RecursionError):

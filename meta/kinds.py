@@ -20,6 +20,7 @@ class Kind:
     labels: tuple[str, ...]
     command: tuple[str, ...]  # run by `python -m`
     report: str  # without suffix: .json is the record, .md the pull request's body
+    schema: str = ""  # JSON Schema of the report
     allowed: tuple[str, ...] = ()  # what it may change unless the manifest protects it
     records: tuple[
         str, ...
@@ -50,6 +51,7 @@ KINDS = {
             labels=("meta-agent", "prompt-tuning", "ab-test"),
             command=("eval.ab_testing",),
             report="meta/reports/ab_test_report",
+            schema="eval/ab_report.schema.json",
             allowed=("agents/prompts/*.md", *_VARIANTS),
             records=_DECISIONS,
             only_if="promoted",

@@ -77,7 +77,9 @@ def check_changes(
     problems = list(_size(changes, kind))
     for change in changes:
         reasons = [*_place(change.path, globs, protected, kind), *_form(change)]
-        problems += [Problem(change.path, why) for why in reasons or _content(change, head, after, decisions)]
+        problems += [
+            Problem(change.path, why) for why in reasons or _content(change, kind, head, after, decisions)
+        ]
     return problems
 
 
@@ -111,16 +113,25 @@ def _form(change: Change) -> Iterator[str]:
         yield "is no regular file"
 
 
-def _content(change: Change, head: Head, after: Head, decisions: Sequence[Decision]) -> Iterator[str]:
+def _content(
+    change: Change, kind: Kind, head: Head, after: Head, decisions: Sequence[Decision]
+) -> Iterator[str]:
     yield from contents.check_text(change)
     if change.path == contents.MANIFEST:
         yield from contents.check_manifest(change, decisions)
     elif change.path.endswith(".json"):
-        yield from contents.check_json(change, head)
+        yield from contents.check_json(change, head(_schema(change.path, kind)))
     elif change.path.endswith(".py"):
         yield from contents.check_python(change)
     elif change.path.endswith(".md"):
         yield from contents.check_champion(change, after, decisions)
+
+
+def _schema(path: str, kind: Kind) -> str:
+    """Where the schema of a JSON file is; empty when it has none."""
+    if path.startswith(contents.DECISIONS):
+        return contents.DECISION_SCHEMA
+    return kind.schema if path == f"{kind.report}.json" else ""
 
 
 def _editable(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta import guard
+from meta.changes import Change
 from meta.contents import check_body
+from meta.kinds import KINDS, Kind
 from meta.rules import Problem, check_changes, matches, protects
 from tests import proposal_repo as repo
 
+ROOT = Path(__file__).parent.parent
 NEW_PROMPT = "Watch the macro series closely.\n"
 PROMOTION = {
     "agents/prompts/macro_watcher.md": NEW_PROMPT,
@@ -199,14 +202,22 @@ def test_judging_leaves_no_trace(root: Path) -> None:
     assert sorted(root.rglob("*")) == before
 
 
-def test_a_report_that_breaks_its_committed_schema_is_refused(root: Path) -> None:
-    schema = {"type": "object", "required": ["critiques"]}
-    repo.write(root, "meta/cross_critiques.schema.json", json.dumps(schema))
+def test_a_report_or_decision_that_breaks_its_committed_schema_is_refused(root: Path) -> None:
+    repo.write(root, "eval/ab_report.schema.json", json.dumps({"type": "object", "required": ["tests"]}))
+    repo.write(root, "eval/decision.schema.json", (ROOT / "eval/decision.schema.json").read_text())
     repo.git(root, "add", "-A")
-    repo.git(root, "commit", "-q", "-m", "schema")
-    (problem,) = judge(root, {"meta/reports/cross_critiques.json": "{}"}, "critiques")
-    assert "does not match its schema" in problem
-    assert judge(root, {"meta/reports/cross_critiques.json": '{"critiques": []}'}, "critiques") == []
+    repo.git(root, "commit", "-q", "-m", "schemas")
+    assert judge(root, PROMOTION, "ab_champion") == []
+    files = {"meta/reports/ab_test_report.json": "{}", "meta/decisions/x.json": '{"decision": "obey"}'}
+    problems = judge(root, files, "ab_champion")
+    assert any("ab_test_report.json: does not match its schema" in problem for problem in problems)
+    assert any("x.json: does not match its schema" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_every_schema_that_a_kind_names_is_there(kind: Kind) -> None:
+    script = ROOT / (kind.command[0].replace(".", "/") + ".py")
+    assert not kind.schema or (ROOT / kind.schema).is_file() or not script.exists()
 
 
 def test_the_rules_are_read_from_head_not_from_the_change(root: Path) -> None:
@@ -265,9 +276,6 @@ def test_a_body_may_quote_anything_as_code() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.text(min_size=1, max_size=40))
 def test_no_odd_path_is_ever_plain(path: str) -> None:
-    from meta.changes import Change
-    from meta.kinds import KINDS
-
     change = Change(path, "000000", "100644", None, b"x", 1)
     problems = check_changes([change], KINDS["critiques"], {}, lambda _: None)
     assert Problem(path, "is outside what critiques may touch") in problems or any(
