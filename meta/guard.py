@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,19 @@ def check_handover(folder: Path, kind: str, root: Path) -> list[Problem]:
     return problems + [Problem(BODY, why) for why in check_body(body)]
 
 
-def apply_patch(patch: bytes, kind: str, root: Path) -> list[str]:
-    """Apply a patch that was checked; the paths it changed. What is on disk is compared with what was judged."""
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a patch that was found fit changed in the tree."""
+
+    paths: list[str]
+    headline: str  # for the commit
+
+
+def apply_patch(patch: bytes, kind: str, root: Path) -> Applied:
+    """Judge a patch and apply it to the tree; what is then on disk is compared with what was judged."""
     from meta.changes import git
+    from meta.contents import decisions
+    from meta.headline import headline
 
     problems, changes = _judge(patch, kinds.kind(kind), root)
     if problems:
@@ -50,7 +61,7 @@ def apply_patch(patch: bytes, kind: str, root: Path) -> list[str]:
         path = root / change.path
         if path.is_symlink() or path.read_bytes() != change.after:
             raise script.BadInput(f"{change.path}: the tree does not hold what was checked")
-    return [change.path for change in changes]
+    return Applied([change.path for change in changes], headline(kinds.kind(kind), list(decisions(changes))))
 
 
 def _judge(patch: str | bytes, kind: kinds.Kind, root: Path) -> tuple[list[Problem], list[Change]]:
@@ -117,8 +128,10 @@ def main(args: argparse.Namespace) -> int:
     problems = check_handover(args.handover, kind.name, root)
     paths = []
     if args.action == "apply" and not problems:
-        paths = apply_patch(_read(args.handover / PATCH, MAX_PATCH_BYTES), kind.name, root)
+        applied = apply_patch(_read(args.handover / PATCH, MAX_PATCH_BYTES), kind.name, root)
+        paths = applied.paths
         script.set_output("paths", "\n".join(paths))
+        script.set_output("headline", applied.headline)
     if args.json:
         print(json.dumps({"kind": kind.name, "problems": [str(one) for one in problems], "paths": paths}))
     elif not args.quiet:

@@ -125,6 +125,8 @@ def test_a_change_becomes_the_pull_request_of_its_kind(
     assert request["draft"] == ("always-true" if form.draft else "false")
     reports = {f"{form.report}.json": "{}\n", f"{form.report}.md": "**Merge?** yes\n"}
     assert night.diff(form.branch) == reports | files
+    if kind == "ab_champion":
+        assert request["commit-message"] == "Promote macro_watcher"
     assert "file(s)" in ran.summaries["produce"]
     assert "#7" in ran.summaries["publish"]
     assert "No BOT_TOKEN" in ran.log

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from meta import guard
 from meta.changes import Change
 from meta.contents import check_body
+from meta.headline import headline
 from meta.kinds import KINDS, Kind
 from meta.rules import Problem, check_changes, matches, protects
 from tests import proposal_repo as repo
@@ -203,7 +204,7 @@ def test_judging_leaves_no_trace(root: Path) -> None:
 
 
 def test_a_report_or_decision_that_breaks_its_committed_schema_is_refused(root: Path) -> None:
-    repo.write(root, "eval/ab_report.schema.json", json.dumps({"type": "object", "required": ["tests"]}))
+    repo.write(root, "eval/ab_test_report.schema.json", json.dumps({"type": "object", "required": ["tests"]}))
     repo.write(root, "eval/decision.schema.json", (ROOT / "eval/decision.schema.json").read_text())
     repo.git(root, "add", "-A")
     repo.git(root, "commit", "-q", "-m", "schemas")
@@ -298,7 +299,23 @@ def test_apply_changes_the_tree_and_tells_the_paths(
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
     assert guard.main(["apply", str(folder), "--kind", "ab_champion", "--root", str(root)]) == 0
     assert (root / "agents/prompts/macro_watcher.md").read_text() == NEW_PROMPT
-    assert sorted((tmp_path / "output").read_text().splitlines()[1:-1]) == sorted(PROMOTION)
+    written = (tmp_path / "output").read_text().splitlines()
+    assert sorted(written[1:-4]) == sorted(PROMOTION)
+    assert written[-2] == "Promote macro_watcher"
+
+
+def test_the_headline_states_the_finding() -> None:
+    verdict = {"effect": 0.083, "ci_low": 0.031, "ci_high": 0.134, "cases_used": 112}
+    promoted = {"decision": "promote", "subject": "reviewer", "verdict": verdict}
+    disabled = {"decision": "disable", "subject": "vix_echo"}
+    line = "Promote reviewer: +8.3 points (95 % CI 3.1..13.4), n=112"
+    assert headline(KINDS["ab_champion"], [promoted]) == line
+    assert headline(KINDS["retirement_disable"], [disabled, promoted]).splitlines()[2:] == [
+        "Disable vix_echo",
+        line,
+    ]
+    assert headline(KINDS["critiques"], [{"decision": "keep"}]) == KINDS["critiques"].title
+    assert headline(KINDS["ab_champion"], [{"decision": "promote", "subject": "x\n@y `z`"}]) == "Promote xyz"
 
 
 def test_apply_of_a_refused_change_leaves_the_tree_and_says_so_in_the_summary(
