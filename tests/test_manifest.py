@@ -77,7 +77,7 @@ def test_defaults_hold_unless_an_agent_says_otherwise(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("agent", "fields", "told"),
     [
-        ("reviewer", {"timeout_s": "soon"}, 'reviewer.timeout_s: must be a number of seconds > 0 and <= 3600, not "soon"'),
+        ("reviewer", {"timeout_s": "soon"}, 'timeout_s: must be a number of seconds > 0 and <= 3600, not "soon"'),
         ("reviewer", {"timeout_s": 0}, "agents.reviewer.timeout_s: must be a number of seconds > 0"),
         ("reviewer", {"inputs": "news"}, "inputs: must be one of macro, headlines, quotes, outputs, findings"),
         ("reviewer", {"enabled": "perhaps"}, "agents.reviewer.enabled: must be true or false"),
@@ -93,7 +93,7 @@ def test_defaults_hold_unless_an_agent_says_otherwise(checkout: Path) -> None:
         ("reviewer", {"reward": {"cost": -1}}, "agents.reviewer.reward.cost: must be a number >= 0, not -1"),
         ("reviewer", {"name": "Re viewer"}, "agents.Re viewer.name: must be a name of a-z"),
         ("vix_echo", {"output_schema": None}, "vix_echo.output_schema: missing, an agent without code needs one"),
-        (None, {"critique_pairs": [["reviewer", "no"]]}, "critique_pairs.0: unknown agent 'no' (allowed: macro_watcher"),
+        (None, {"critique_pairs": [["reviewer", "no"]]}, "critique_pairs.0: unknown agent 'no' (allowed: macro"),
         (None, {"critique_pairs": [["reviewer"]]}, "critique_pairs.0: must be a pair"),
         (None, {"prompts": {"agents/prompts/gone.md": "*"}}, "prompts.agents/prompts/gone.md: no such file"),
         (None, {"budget": {"max_usd": 0}}, "budget.max_usd: must be USD > 0, or null for no limit, not 0"),
