@@ -14,7 +14,7 @@ import argparse
 import datetime as dt
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -64,7 +64,7 @@ class Series:
 
 
 SERIES: Final = (
-    Series("VIX", "CBOE volatility index (synthetic)", "index points", "level", 15.5, 0.10, 0.034, 0.15),
+    Series("VIX", "CBOE volatility index (synthetic)", "index points", "level", 15.5, 0.10, 0.030, 0.15),
     Series("DGS10", "10-year Treasury yield (synthetic)", "percent", "rate", 4.20, 0.02, 0.035, 0.13),
     Series("DXY", "US dollar index (synthetic)", "index points", "level", 103.0, 0.02, 0.0025, 0.010),
     Series("WTI", "Crude oil, WTI (synthetic)", "USD per barrel", "level", 74.0, 0.03, 0.013, 0.05),
@@ -92,7 +92,7 @@ ARCS: Final = (
         2,
         6,
     ),
-    Arc(18, "rates", "none", {"DGS10": (0.17, 0.15, 0.07), "DXY": (0.010, 0.011), "VIX": (0.17, 0.16)}),
+    Arc(18, "rates", "none", {"DGS10": (0.17, 0.15, 0.07), "DXY": (0.010, 0.011), "VIX": (0.06, 0.05)}),
     Arc(
         50,
         "tariff",
@@ -101,11 +101,11 @@ ARCS: Final = (
         2,
         7,
     ),
-    Arc(58, "coup", "africa", {"WTI": (0.05, 0.05, 0.02), "VIX": (0.14, 0.12)}),
+    Arc(58, "coup", "africa", {"WTI": (0.05, 0.05, 0.02), "VIX": (0.05, 0.04)}),
     Arc(
         66, "eastern", "europe", {"VIX": (0.30, 0.24, 0.10), "WTI": (0.06, 0.05), "DGS10": (-0.15, -0.14)}, 2
     ),
-    Arc(74, "dovish", "none", {"DGS10": (-0.17, -0.15), "DXY": (-0.011, -0.011), "VIX": (-0.16,)}),
+    Arc(74, "dovish", "none", {"DGS10": (-0.17, -0.15), "DXY": (-0.011, -0.011), "VIX": (-0.06,)}),
     Arc(84, "gulf", "middle_east", {"WTI": (0.065, 0.06, 0.02), "VIX": (0.22, 0.20, 0.08)}, 1, 5),
     Arc(93, "cyber", "europe", {"VIX": (0.24, 0.20)}, 1, 3),
     Arc(
@@ -119,7 +119,15 @@ ARCS: Final = (
     Arc(129, "rates", "none", {"DGS10": (0.18, 0.16, 0.05), "DXY": (0.010, 0.011)}),
     Arc(136, "tariff", "americas", {"VIX": (0.28, -0.24), "DXY": (-0.012, -0.011)}, 1, 4),
     Arc(145, "gulf", "middle_east", {"WTI": (0.08, 0.06, 0.03), "VIX": (0.28, 0.22, 0.06)}, 2, 6),
-    Arc(153, "coup", "africa", {"WTI": (0.06, 0.05), "VIX": (0.24, 0.20)}),
+    Arc(153, "coup", "africa", {"WTI": (0.06, 0.05), "VIX": (0.05, 0.04)}),
+    # The last day is in the middle of one, so that a first run has something to say.
+    Arc(
+        158,
+        "eastern",
+        "europe",
+        {"VIX": (0.24, 0.20, 0.08), "WTI": (0.055, 0.05), "DGS10": (-0.13, -0.12)},
+        1,
+    ),
 )
 # Jumps with no news behind them: half fade at once, half run on.
 BUMPS: Final = (
@@ -128,14 +136,13 @@ BUMPS: Final = (
     (23, "VIX", (-0.18,)),
     (54, "DXY", (0.010,)),
     (62, "DGS10", (0.15, 0.14)),
-    (71, "VIX", (0.20,)),
+    (71, "WTI", (0.055,)),
     (80, "DGS10", (0.14,)),
     (89, "WTI", (-0.07, -0.05)),
     (117, "DGS10", (-0.15,)),
     (125, "WTI", (0.06,)),
     (141, "VIX", (0.24, 0.18)),
     (150, "DXY", (0.010, 0.010)),
-    (157, "DGS10", (0.16, 0.14)),
 )
 ACTIVE: Final = 3  # days from the outbreak on which a region's crisis is still running
 ROUGH: Final = 6  # days from the outbreak with more noise than usual
@@ -277,10 +284,17 @@ def build(seed: int = SEED) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]
         if day < 0:
             continue
         line["headlines"] = headlines(day, places, recent, dice)
-        line["fx"], line["quotes"], fills = books.next_day(quiet=any(day in stretch for stretch in QUIET))
+        line["fx"], line["quotes"], fills = books.next_day(_situations(day))
         outcomes += _moves(date, index, path) + _regions(date, day)
         outcomes += [{"kind": "fill", "date": date.isoformat()} | fill for fill in fills]
     return market, [row | {"synthetic": True} for row in outcomes]
+
+
+def _situations(day: int) -> Mapping[str, float]:
+    if day == DAYS - 1:
+        return sample_quotes.LAST_FREQUENCY
+    quiet = any(day in stretch for stretch in QUIET)
+    return sample_quotes.QUIET_FREQUENCY if quiet else sample_quotes.FREQUENCY
 
 
 def _about(seed: int) -> dict[str, Any]:

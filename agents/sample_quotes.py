@@ -1,11 +1,12 @@
 """Which quotes do the venues of the sample market show? Mostly none that cross; sometimes one that looks as if.
 
 Four planted situations: a spread that is real net of fees, one that fees eat, one against a stale quote, and one
-that is real but a few dollars deep. Each comes with what an order would have met (`filled`, `realised_pct`).
+that is real but a few dollars deep. Every crossed pair comes with what an order would have met.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ OPENING_USD: Final = {"BTC": 68000.0, "ETH": 3400.0, "SOL": 150.0}
 # situation -> how often a day has one, outside the quiet stretches
 FREQUENCY: Final = {"real": 0.42, "fees": 0.45, "stale": 0.22, "thin": 0.16}
 QUIET_FREQUENCY: Final = {"real": 0.10, "fees": 0.30, "stale": 0.10, "thin": 0.05}
-FILLED: Final = {
-    "real": 0.86,
-    "fees": 0.92,
-    "stale": 0.0,
-    "thin": 0.5,
-}  # chance that an order meets the quote
+LAST_FREQUENCY: Final = {"real": 1.0, "fees": 1.0}  # so that a first run has something to say
+FRESH_FILLED: Final = (
+    0.86  # chance that an order still meets fresh quotes; never, once one is older than STALE_S
+)
+STALE_S: Final = 60.0
+THIN_USD: Final = 100.0  # below this, somebody else is often there first
+THIN_FILLED: Final = 0.5
 
 
 class Books:
@@ -38,14 +40,16 @@ class Books:
         self.price = dict(OPENING_USD)
         self.eur = 1.09
 
-    def next_day(self, quiet: bool) -> tuple[dict[str, float], list[list[Any]], list[dict[str, Any]]]:
+    def next_day(
+        self, frequency: Mapping[str, float]
+    ) -> tuple[dict[str, float], list[list[Any]], list[dict[str, Any]]]:
         """Exchange rates, quotes as [venue, symbol, bid, ask, bid_size, ask_size, age_s], and the fills."""
         dice = self.dice
         self.eur *= 1 + 0.003 * dice.noise()
         fx = {"EUR/USD": round(self.eur, 4), "USDT/USD": round(dice.between(0.9990, 1.0008), 4)}
         free = list(LISTED)
         planted: dict[str, str] = {}
-        for situation, share in (QUIET_FREQUENCY if quiet else FREQUENCY).items():
+        for situation, share in frequency.items():
             if free and dice.chance(share):
                 base = dice.pick(free)
                 free.remove(base)
@@ -54,14 +58,12 @@ class Books:
         fills: list[dict[str, Any]] = []
         for base in LISTED:
             self.price[base] *= 1 + 0.022 * dice.noise()
-            rows, fill = self._book(base, planted.get(base), fx)
+            rows = self._book(base, planted.get(base), fx)
             quotes += rows
-            fills += [fill] if fill else []
+            fills += self._fills(base, rows, fx)
         return fx, quotes, fills
 
-    def _book(
-        self, base: str, situation: str | None, fx: dict[str, float]
-    ) -> tuple[list[list[Any]], dict[str, Any] | None]:
+    def _book(self, base: str, situation: str | None, fx: dict[str, float]) -> list[list[Any]]:
         dice, listed = self.dice, LISTED[base]
         half = [dice.between(0.0002, 0.0006) for _ in listed]  # half the spread
         shift = [dice.between(-0.0001, 0.0001) for _ in listed]
@@ -93,20 +95,37 @@ class Books:
             rows.append(
                 [venue, symbol, round(mid * (1 - half[n]), 2), round(mid * (1 + half[n]), 2), *sizes, age[n]]
             )
-        if not situation:
-            return rows, None
-        filled = dice.chance(FILLED[situation])
-        fill = {"symbol": base, "buy_venue": listed[buy][0], "sell_venue": listed[sell][0], "filled": filled}
-        fill["realised_pct"] = _net_pct(rows[buy], rows[sell], fx) if filled else None
-        return rows, fill
+        return rows
+
+    def _fills(self, base: str, rows: list[list[Any]], fx: dict[str, float]) -> list[dict[str, Any]]:
+        """What an order would have met, for every pair of venues whose quotes cross before fees."""
+        fills: list[dict[str, Any]] = []
+        for buy in rows:
+            for sell in rows:
+                if _usd(sell, sell[2], fx) <= _usd(buy, buy[3], fx):
+                    continue
+                chance = FRESH_FILLED if max(buy[6], sell[6]) < STALE_S else 0.0
+                if min(buy[5], sell[4]) * self.price[base] < THIN_USD:
+                    chance *= THIN_FILLED
+                filled = self.dice.chance(chance)
+                fills.append(
+                    {
+                        "symbol": base,
+                        "buy_venue": buy[0],
+                        "sell_venue": sell[0],
+                        "filled": filled,
+                        "realised_pct": _net_pct(buy, sell, fx) if filled else None,
+                    }
+                )
+        return fills
+
+
+def _usd(row: list[Any], price: float, fx: dict[str, float]) -> float:
+    return float(price) * fx.get(f"{row[1].split('/')[1]}/USD", 1.0)
 
 
 def _net_pct(buy: list[Any], sell: list[Any], fx: dict[str, float]) -> float:
     """Profit of buying at one ask and selling at the other bid, net of both fees, in percent."""
-
-    def usd(row: list[Any], price: float) -> float:
-        return float(price) * fx.get(f"{row[1].split('/')[1]}/USD", 1.0)
-
-    paid = usd(buy, buy[3]) * (1 + FEE_BPS[buy[0]] / 1e4)
-    got = usd(sell, sell[2]) * (1 - FEE_BPS[sell[0]] / 1e4)
+    paid = _usd(buy, buy[3], fx) * (1 + FEE_BPS[buy[0]] / 1e4)
+    got = _usd(sell, sell[2], fx) * (1 - FEE_BPS[sell[0]] / 1e4)
     return round((got / paid - 1) * 100, 4)

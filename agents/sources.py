@@ -60,8 +60,9 @@ def open_source(mode: str, root: Path | None = None) -> Source:
 
 def input_hash(payload: Mapping[str, Any]) -> str:
     """Twelve hex digits that name an input: equal content, equal hash, whatever the order of keys."""
-    text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+    import orjson
+
+    return hashlib.sha256(orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
 
 
 class Snapshot:

@@ -1,0 +1,301 @@
+"""Run the agents of the manifest: all at once, each under its time limit, one row and one output file per agent.
+
+Writes `agents/outputs/<agent>.json` and telemetry. `--replay N` runs the market agents over the last N days of the
+sample instead, each as of its day. Exit codes: 0 done, also when some agents failed (their rows say why); 2 bad
+input, nothing was run; 3 the budget is used up, or no agent came through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from telemetry import script
+
+if TYPE_CHECKING:
+    from agents.base import Model
+    from agents.manifest import AgentSpec, Manifest
+    from agents.replay import Replay
+    from agents.runs import Result
+
+REPLAY_CONCURRENCY = (
+    16  # runs under way at once in a replay: waiting for a model slot counts as the agent's time
+)
+
+
+def parser() -> script.Parser:
+    parse = script.Parser(__doc__)
+    parse.add_argument("--agent", action="append", metavar="NAME", help="only this one (may be repeated)")
+    parse.add_argument(
+        "--source-mode", choices=("snapshot", "live"), default="snapshot", help="where inputs come from"
+    )
+    parse.add_argument("--as-of", metavar="DAY", help="a day of the sample (default: its last)")
+    parse.add_argument("--replay", type=_count, metavar="N", help="back-test the last N days of the sample")
+    parse.add_argument("--shadow", action="store_true", help="run the disabled agents, with source `shadow`")
+    parse.add_argument("--timeout-s", type=_positive, help="per agent, instead of the manifest's")
+    parse.add_argument("--max-usd", type=_positive, help="budget of the run (default: the manifest's)")
+    parse.add_argument("--max-calls", type=_count)
+    parse.add_argument("--max-seconds", type=_positive)
+    parse.add_argument(
+        "--prompt-price-per-mtok", type=_price, metavar="USD", help="for a model not in the price list"
+    )
+    parse.add_argument("--completion-price-per-mtok", type=_price, metavar="USD")
+    parse.add_argument("--concurrency", type=_count, default=16, help="model calls at once")
+    parse.add_argument(
+        "--offline-noise", type=_share, default=0.0, metavar="P", help="share of offline answers that err"
+    )
+    parse.add_argument("--seed", type=int, default=0, help="of the offline model's noise")
+    return parse
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: must be a number > 0")
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number >= 1")
+    return int(text)
+
+
+def _price(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: must be a number >= 0")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be between 0 and 1")
+    return value
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from agents.manifest import load_manifest
+
+    manifest = load_manifest()
+    chosen = _chosen(manifest, args)
+    return asyncio.run(_run(manifest, chosen, args))
+
+
+def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
+    from agents.sources import KINDS
+
+    if args.replay and args.source_mode == "live":
+        raise script.BadInput("--replay: only the sample can be replayed; leave out --source-mode live")
+    if args.as_of and (args.replay or args.source_mode == "live"):
+        raise script.BadInput("--as-of: only for a single run on the sample")
+    chosen = [spec for spec in manifest.agents if spec.enabled is not args.shadow]
+    if args.agent:
+        wanted = [manifest.agent(name) for name in dict.fromkeys(args.agent)]
+        for spec in wanted:
+            if spec not in chosen:
+                said = (
+                    "true; --shadow runs disabled agents only"
+                    if spec.enabled
+                    else "false; it is switched off (--shadow runs it)"
+                )
+                raise script.BadInput(f"agents/manifest.yaml: agents.{spec.name}.enabled: {said}")
+        chosen = wanted
+    if args.replay:
+        for spec in chosen:
+            if spec.inputs not in KINDS and args.agent:
+                raise script.BadInput(f"--replay: {spec.name} reads {spec.inputs}, not the market")
+        chosen = [spec for spec in chosen if spec.inputs in KINDS]
+    return chosen
+
+
+async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
+    from agents import replay, waves
+    from agents.prompts import PromptSet
+    from agents.runs import Inputs, Runner
+    from agents.sources import SourceError, open_source
+    from telemetry import logger
+
+    prompts = PromptSet()
+    for spec in chosen:
+        prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle
+    source = open_source(args.source_mode)
+    model = _model(manifest, chosen, args)
+    runner = Runner(prompts, model, timeout_s=args.timeout_s, source_mode=source.mode)
+    inputs = Inputs(source)
+    try:
+        days = source.days()
+    except SourceError as problem:
+        if args.replay:
+            raise script.Stopped(str(problem)) from problem
+        days = []  # every agent that needs the source gets its error row below
+    if args.as_of and days and args.as_of not in days:
+        raise script.BadInput(f"--as-of {args.as_of}: no trading day of the sample ({days[0]} to {days[-1]})")
+    try:
+        if args.replay:
+            total = len(chosen) * min(args.replay, len(days))
+            progress = _progress(total, args.quiet)
+            outcome = await replay.replay(
+                chosen,
+                days[-args.replay :],
+                runner,
+                inputs,
+                progress,
+                min(args.concurrency, REPLAY_CONCURRENCY),
+            )
+            return _report_replay(outcome, args)
+        day = args.as_of or (days[-1] if days else None)
+        with logger.source("shadow" if args.shadow else "runtime"):
+            results = await waves.run_waves(
+                manifest, chosen, runner, inputs, day, _progress(None, args.quiet)
+            )
+        if not args.shadow:
+            waves.write_outputs(results, script.root())
+        return _report(results, args)
+    finally:
+        close = getattr(model, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _model(manifest: Manifest, chosen: Sequence[AgentSpec], args: argparse.Namespace) -> Model:
+    from agents.llm_client import Budget, model_from_env
+    from telemetry.pricing import Override
+
+    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
+    if (prices[0] is None) != (prices[1] is None):
+        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok: give both or neither")
+    limits = manifest.budget
+    budget = Budget(
+        max_usd=args.max_usd or limits.max_usd,
+        max_calls=args.max_calls or limits.max_calls,
+        max_seconds=args.max_seconds or limits.max_seconds,
+    )
+    model = model_from_env(
+        budget=budget,
+        concurrency=args.concurrency,
+        price=Override(*prices) if prices[0] is not None else None,
+        offline_noise=args.offline_noise,
+        seed=args.seed,
+    )
+    if hasattr(model, "require_price"):
+        model.require_price(*{spec.model for spec in chosen if spec.model})
+    return model
+
+
+def _progress(total: int | None, quiet: bool) -> Callable[[Result], None]:
+    """Tells stderr of results as they come: each of a few, a counter for many."""
+    done = 0
+
+    def tell(result: Result) -> None:
+        nonlocal done
+        done += 1
+        if total is None:
+            said = (
+                f"{len(result.output)} items" if result.output is not None else f"{result.error_kind} error"
+            )
+            print(f"  {result.name}: {said}", file=sys.stderr)
+        elif done % max(1, total // 10) == 0:
+            print(f"  replayed {done} of at most {total} runs, up to {result.as_of}", file=sys.stderr)
+
+    return (lambda result: None) if quiet else tell
+
+
+def _report(results: Sequence[Result], args: argparse.Namespace) -> int:
+    failed = [result for result in results if result.output is None]
+    if args.json:
+        import json
+
+        shown = [
+            {key: value for key, value in result.document().items() if key != "output"}
+            | {"items": _items(result)}
+            for result in results
+        ]
+        print(json.dumps({"results": shown, "failed": len(failed)}, allow_nan=False))
+    elif not args.quiet:
+        _table(results)
+    if any(result.error_kind == "budget" for result in results):
+        raise script.Stopped(
+            next(str(result.row.get("error")) for result in failed if result.error_kind == "budget")
+        )
+    if results and len(failed) == len(results):
+        raise script.Stopped(f"no agent came through; {failed[0].name}: {failed[0].row.get('error')}")
+    return script.OK
+
+
+def _items(result: Result) -> int | None:
+    return None if result.output is None else len(result.output)
+
+
+def _table(results: Sequence[Result]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("agent", "as of", "items", "signal", "reward", "ms", "USD", "error", box=None)
+    for column in (2, 3, 4, 5, 6):
+        table.columns[column].justify = "right"
+    for result in results:
+        row = result.row
+        error = f"{result.error_kind}: {row.get('error')}" if result.output is None else ""
+        table.add_row(
+            result.name,
+            result.as_of or "-",
+            "-" if result.output is None else str(len(result.output)),
+            _figure(row.get("signal_strength"), "{:.2f}"),
+            _figure(row.get("reward"), "{:+.3f}"),
+            _figure(row.get("latency_ms"), "{:.0f}"),
+            _figure(row.get("cost_usd"), "{:.4f}"),
+            Text(error[:120], style="red"),
+        )
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    providers = {str(result.row.get("provider")) for result in results if result.row.get("provider")}
+    print(f"Model: {', '.join(sorted(providers)) or 'none asked'}. Outputs: agents/outputs/.")
+
+
+def _figure(value: Any, form: str) -> str:
+    return form.format(value) if isinstance(value, int | float) else "-"
+
+
+def _report_replay(outcome: Replay, args: argparse.Namespace) -> int:
+    kinds: dict[str, int] = {}
+    for result in outcome.results:
+        if result.error_kind:
+            kinds[result.error_kind] = kinds.get(result.error_kind, 0) + 1
+    if args.json:
+        import json
+
+        print(
+            json.dumps(
+                {
+                    "days": [outcome.days[0], outcome.days[-1]] if outcome.days else [],
+                    "runs": len(outcome.results),
+                    "skipped": outcome.skipped,
+                    "errors": kinds,
+                    "stopped": outcome.stopped,
+                }
+            )
+        )
+    elif not args.quiet:
+        span = (
+            f"{len(outcome.days)} days, {outcome.days[0]} to {outcome.days[-1]}"
+            if outcome.days
+            else "no days"
+        )
+        errors = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+        print(
+            f"Replayed {len(outcome.results)} runs over {span}; {outcome.skipped} were there already; errors: {errors}."
+        )
+    if outcome.stopped:
+        raise script.Stopped(outcome.stopped)
+    return script.OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

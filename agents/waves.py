@@ -1,0 +1,172 @@
+"""In which order do the agents run? Those that watch the market at once; then who reviews them; then who proposes.
+
+A reviewer runs once per reviewed agent, over this run's outputs, or the latest ones on disk when it runs alone.
+The meta agent runs once, over everything the reviewers found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from agents.manifest import AgentSpec, Manifest
+from agents.runs import Inputs, Loaded, Result, Runner, packed
+from agents.sources import KINDS, SourceError
+from telemetry import script
+
+OUTPUTS: Final = "agents/outputs"
+SUMMARY: Final = "telemetry/summary.json"
+REVIEWED: Final = ("count", "error_rate", "p95_latency_ms", "avg_cost_usd", "avg_reward")
+
+Done = Callable[[Result], None]  # told of every result as it comes
+
+
+async def run_waves(
+    manifest: Manifest,
+    chosen: Sequence[AgentSpec],
+    runner: Runner,
+    inputs: Inputs,
+    day: str | None,
+    done: Done,
+) -> list[Result]:
+    """Run the chosen agents, wave by wave; the results in that order."""
+
+    async def watch(spec: AgentSpec) -> Result:
+        try:
+            loaded: Loaded | SourceError = await inputs.get(spec.inputs, day)
+        except SourceError as problem:
+            loaded = problem
+        return _told(done, await runner.run(spec, loaded, day))
+
+    results = list(await asyncio.gather(*(watch(spec) for spec in chosen if spec.inputs in KINDS)))
+    reviewers = [spec for spec in chosen if spec.inputs == "outputs"]
+    if reviewers:
+        reviewed = results or _on_disk(spec for spec in manifest.enabled() if spec.inputs in KINDS)
+        summary = _summary()
+        targets = [target for target in reviewed if _worth_a_review(target, summary)]
+        results += await asyncio.gather(
+            *(_review(spec, target, runner, summary, done) for spec in reviewers for target in targets)
+        )
+    proposers = [spec for spec in chosen if spec.inputs == "findings"]
+    if proposers:
+        names = {spec.name for spec in manifest.agents if spec.inputs == "outputs"}
+        reviews = [result for result in results if result.agent in names] if reviewers else []
+        given = packed(
+            _findings(manifest, reviews or _on_disk(s for s in manifest.agents if s.name in names))
+        )
+        results += await asyncio.gather(*(_propose(spec, given, runner, done, results) for spec in proposers))
+    return results
+
+
+def _worth_a_review(target: Result, summary: Mapping[str, Any]) -> bool:
+    """An agent that said something; or one that said nothing, but has been failing of late."""
+    return bool(target.output) or (
+        target.output == [] and bool((summary.get(target.agent) or {}).get("error_rate"))
+    )
+
+
+async def _review(
+    spec: AgentSpec, target: Result, runner: Runner, summary: Mapping[str, Any], done: Done
+) -> Result:
+    figures = summary.get(target.agent) or {}
+    payload = {
+        "agent": target.agent,
+        "as_of": target.as_of,
+        "outputs": target.output,
+        "telemetry": {name: figures.get(name) for name in REVIEWED},
+        "baseline": {},
+    }
+    result = await runner.run(spec, packed(payload), target.as_of, target.agent)
+    if result.output is not None:
+        result = replace(result, output=[{"target_agent": target.agent, **item} for item in result.output])
+    return _told(done, result)
+
+
+async def _propose(
+    spec: AgentSpec, given: Loaded, runner: Runner, done: Done, before: Sequence[Result]
+) -> Result:
+    day = next((result.as_of for result in before if result.as_of), None)
+    return _told(done, await runner.run(spec, given, day))
+
+
+def _told(done: Done, result: Result) -> Result:
+    done(result)
+    return result
+
+
+def _findings(manifest: Manifest, reviews: Iterable[Result]) -> dict[str, Any]:
+    found = [item for review in reviews for item in review.output or ()]
+    return {
+        "findings": [
+            {
+                "id": f"f{number}",
+                "target_agent": item.get("target_agent"),
+                "title": item.get("title"),
+                "evidence": item.get("evidence"),
+                "severity": item.get("severity"),
+                "change": item.get("impact"),
+            }
+            for number, item in enumerate(found, 1)
+        ],
+        "editable": {
+            "prompts": sorted(manifest.prompts),
+            "code": sorted(
+                f"{spec.module.replace('.', '/')}.py" for spec in manifest.agents if spec.sandbox_editable
+            ),
+        },
+        "protected_paths": list(manifest.protected_paths),
+    }
+
+
+def _summary() -> Mapping[str, Any]:
+    """Per agent, what the last rollup found; nothing before the first one."""
+    try:
+        by_agent = json.loads((script.root() / SUMMARY).read_text(encoding="utf-8"))["by_agent"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return by_agent if isinstance(by_agent, dict) else {}
+
+
+def _on_disk(specs: Iterable[AgentSpec]) -> list[Result]:
+    """The latest outputs of these agents, as far as there are any."""
+    results = []
+    for spec in specs:
+        try:
+            document = json.loads((script.root() / OUTPUTS / f"{spec.name}.json").read_text(encoding="utf-8"))
+            results.append(
+                Result(
+                    spec.name,
+                    str(document["run_id"]),
+                    document["as_of"],
+                    document["input_hash"],
+                    document["output"],
+                    document,
+                )
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # no output yet, or not one of ours: nothing to review
+    return results
+
+
+def write_outputs(results: Iterable[Result], root: Path) -> None:
+    """`agents/outputs/<agent>.json`, each replaced whole; several runs of a reviewer share one file."""
+    by_agent: dict[str, list[Result]] = {}
+    for result in results:
+        by_agent.setdefault(result.agent, []).append(result)
+    for name, runs in by_agent.items():
+        document = runs[-1].document()
+        if len(runs) > 1:
+            good = [run.output for run in runs if run.output is not None]
+            document["output"] = [item for output in good for item in output] if good else None
+            document["runs"] = [
+                {"target_agent": run.target, **{key: run.document()[key] for key in _RUN_KEYS}}
+                for run in runs
+            ]
+        script.write_json(root / OUTPUTS / f"{name}.json", document)
+
+
+_RUN_KEYS: Final = ("run_id", "as_of", "input_hash", "latency_ms", "cost_usd", "error", "error_kind")
