@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from telemetry import script
 
 if TYPE_CHECKING:
-    from agents.base import Model
+    from agents.calls import Model
     from agents.manifest import AgentSpec, Manifest
     from agents.replay import Replay
     from agents.runs import Result

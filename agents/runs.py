@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.base import BaseAgent, Item, Model, build_agent, in_thread
+from agents.base import BaseAgent, Item, build_agent, in_thread
+from agents.calls import Model
 from agents.manifest import AgentSpec
 from agents.prompts import PromptSet
 from agents.sources import Source, SourceError
