@@ -24,52 +24,56 @@ from typing import Any
 FORCE, COERCION = (55, 100), (25, 75)
 
 PLACES = {
-    "middle_east": ("Aden", "Basra", "Haifa", "Beirut", "Damascus", "Sanaa", "Tehran", "Hormuz"),
-    "europe": ("Kharkiv", "Odesa", "Tallinn", "Pristina", "Chisinau", "Minsk", "Narva", "Kaliningrad"),
-    "asia_pacific": ("Taipei", "Manila", "Kashmir", "Seoul", "Okinawa", "Yangon", "Kinmen", "Pyongyang"),
-    "americas": ("Caracas", "Bogota", "Port-au-Prince", "Quito", "Georgetown", "Havana"),
-    "africa": ("Khartoum", "Niamey", "Goma", "Tripoli", "Mogadishu", "Bamako"),
+    "middle_east": ("Iran", "Yemen", "Lebanon", "Syria", "Iraq", "Tehran", "Basra", "Aden", "Haifa"),
+    "europe": ("Ukraine", "Latvia", "Moldova", "Kosovo", "Belarus", "Odesa", "Kharkiv", "Tallinn", "Narva"),
+    "asia_pacific": ("Taiwan", "Myanmar", "Pakistan", "Taipei", "Pyongyang", "Manila", "Okinawa", "Kashmir"),
+    "americas": ("Venezuela", "Colombia", "Haiti", "Ecuador", "Caracas", "Guyana", "Bogota"),
+    "africa": ("Sudan", "Libya", "Somalia", "Nigeria", "Tripoli", "Khartoum", "Goma", "Bamako"),
 }
+INLAND = frozenset(
+    {"Moldova", "Kosovo", "Belarus", "Kharkiv", "Kashmir", "Bogota", "Khartoum", "Goma", "Bamako"}
+)
+SEA = ("port in", "Navy", "Navies", "Blockade", "blockade", "Warship", "oast guard", "Patrol boats", "Port of")
 
 FORCE_PATTERNS = (
-    "Missile strike hits {p} port before dawn",
+    "Missile strike hits port in {p} before dawn",
     "Missile strike on {p} kills nine, officials say",
     "Airstrikes pound rebel positions near {p}",
     "Airstrikes on {p} enter second night",
     "Shelling resumes on the outskirts of {p}",
     "Heavy shelling forces thousands to leave {p}",
     "Army units invade border district near {p}",
-    "Tanks invade suburbs of {p}, residents flee",
+    "Tanks invade {p} from the north, residents flee",
     "Generals announce coup in {p}, parliament sealed",
     "Coup under way in {p} as soldiers take state television",
     "Car bomb kills eleven outside ministry in {p}",
     "Car bomb tears through market in {p}",
-    "Gunmen storm oil terminal at {p}",
-    "Gunmen hold dozens hostage at {p} airport",
+    "Gunmen storm oil terminal in {p}",
+    "Gunmen hold dozens hostage at airport in {p}",
     "Drone attack sets refinery near {p} ablaze",
     "Drone attack knocks out power across {p}",
-    "Militants overrun garrison outside {p}",
-    "Militants seize dam upstream of {p}",
+    "Militants overrun garrison near {p}",
+    "Militants seize dam in {p}",
     "Artillery duel erupts along the line near {p}",
-    "Artillery fire hits grain silos at {p}",
+    "Artillery fire hits grain silos in {p}",
     "Warship sunk off {p}, crew missing",
-    "Assassinated governor of {p} leaves power vacuum",
+    "Assassinated governor in {p} leaves power vacuum",
 )
 UNHARMED_PATTERNS = (
     "Missile strike hits depot near {p}, no casualties reported",
     "Drone attack on {p} substation, no injuries",
-    "Shelling damages rail bridge at {p} without casualties",
+    "Shelling damages rail bridge in {p} without casualties",
     "Car bomb explodes in {p}, nobody hurt",
 )
 COERCION_PATTERNS = (
     "EU adopts new sanctions on {p} over arms shipments",
-    "Washington widens sanctions against {p} banks",
+    "Washington widens sanctions against banks in {p}",
     "Oil embargo against {p} takes effect on Monday",
     "Arms embargo on {p} extended to spare parts",
     "Navy begins blockade of {p}",
     "Blockade of {p} enters third week, insurers withdraw cover",
     "Cyberattack shuts down hospitals in {p}",
-    "Cyberattack on {p} grid blamed on foreign unit",
+    "Cyberattack on power grid in {p} blamed on foreign unit",
     "Government in {p} orders mobilisation of reservists",
     "Partial mobilisation announced in {p}",
     "Troop build-up near {p} visible from space",
@@ -107,7 +111,7 @@ NEGATED_PATTERNS = (
     "Sanctions on {p} lifted after nine years",
     "Arms embargo on {p} lifted by unanimous vote",
     "Drone attack on {p} was false alarm, police say",
-    "False alarm: no car bomb at {p} station",
+    "False alarm: no car bomb at station in {p}",
     "Operator in {p} says outage was not a cyberattack",
     "Blast in {p} was gas leak, not airstrikes",
     "Tariffs on {p} goods suspended before they start",
@@ -149,19 +153,19 @@ FICTION_PATTERNS = (
     "Navies rehearse blockade in annual exercise off {p}",
     "Mock car bomb tests rescue teams in {p} exercise",
     "Civil defence drill in {p} simulates missile strike",
-    "Cyberattack drill keeps {p} banks busy",
+    "Cyberattack drill keeps banks in {p} busy",
 )
 METAPHOR_PATTERNS = (
     "Price war among airlines spreads to {p}",
     "Supermarkets in {p} locked in price war",
     "Hostile takeover bid shakes brewer in {p}",
     "Bidding war for office towers in {p}",
-    "Start-ups invade {p} lunch market",
+    "Start-ups invade lunch market in {p}",
     "Ad blitz in {p} as streaming war heats up",
     "Charm offensive brings investors to {p}",
     "Casting star is a coup for {p} opera",
     "Tech giant fills war chest for {p} expansion",
-    "Bombshell ruling rocks {p} property market",
+    "Bombshell ruling rocks property market in {p}",
     "Explosive growth of cafes in {p}",
     "Shelling out: families in {p} pay more for school meals",
 )
@@ -189,7 +193,7 @@ HARD_PATTERNS: tuple[tuple[str, tuple[int, int] | None], ...] = (
     ("Minister rules out talks, orders blockade of {p}", COERCION),
     ("Film star killed by car bomb in {p}", FORCE),
     ("Sanctions on {p} lifted only to be replaced by embargo", COERCION),
-    ("Not a drill: missile strike confirmed at {p}", FORCE),
+    ("Not a drill: missile strike confirmed in {p}", FORCE),
     ("Hopes of coup in {p} box office after weak summer", None),
     ("General who led coup in {p} retires to grow roses", None),
 )
@@ -203,7 +207,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], int, tuple[int, int] | None, str | Non
     ("coercion", COERCION_PATTERNS, 40, COERCION, None),
     ("trade", TRADE_PATTERNS, 12, COERCION, "trade"),
     ("broken-truce", BROKEN_PATTERNS, 12, COERCION, None),
-    ("negated", NEGATED_PATTERNS, 36, None, None),
+    ("negated", NEGATED_PATTERNS, 54, None, None),
     ("peace", PEACE_PATTERNS, 8, None, None),
     ("history", HISTORY_PATTERNS, 16, None, None),
     ("sport", SPORT_PATTERNS, 16, None, None),
@@ -221,19 +225,19 @@ def cases(seed: int = 20261116) -> Iterator[dict[str, Any]]:
         for number in range(count):
             pattern = patterns[number % len(patterns)]
             made = [_set(draw, used, pattern, band, category, tag)]
-            yield _case(draw, f"geo-{tag}-{number + 1:03}", made)
+            yield _case(draw, f"geo-{tag}-{number + 1:02}", made)
     for number, (text, band) in enumerate(GLOBAL_PATTERNS):
         used.add(text)
-        yield _case(draw, f"geo-global-{number + 1:03}", [(text, "global", band, None, "global")])
+        yield _case(draw, f"geo-global-{number + 1:02}", [(text, "global", band, None, "global")])
     for number, (pattern, band) in enumerate(HARD_PATTERNS):
-        yield _case(draw, f"geo-hard-{number + 1:03}", [_set(draw, used, pattern, band, None, "hard")])
+        yield _case(draw, f"geo-hard-{number + 1:02}", [_set(draw, used, pattern, band, None, "hard")])
     for number in range(MIXED):
         groups = draw.choices(GROUPS, [3, 1, 3, 1, 1, 3, 1, 1, 1, 1, 2, 1], k=2 + number % 2)
         made = [
             _set(draw, used, draw.choice(patterns), band, category, tag)
             for tag, patterns, _, band, category in groups
         ]
-        yield _case(draw, f"geo-mixed-{number + 1:03}", made)
+        yield _case(draw, f"geo-mixed-{number + 1:02}", made)
 
 
 def _set(
@@ -250,6 +254,7 @@ def _set(
         for region, places in PLACES.items()
         for place in places
         if (text := pattern.format(p=place)) not in used
+        and not (place in INLAND and any(word in pattern for word in SEA))
     ]
     region, text = draw.choice(free)
     used.add(text)
