@@ -33,7 +33,17 @@ PLACES = {
 INLAND = frozenset(
     {"Moldova", "Kosovo", "Belarus", "Kharkiv", "Kashmir", "Bogota", "Khartoum", "Goma", "Bamako"}
 )
-SEA = ("port in", "Navy", "Navies", "Blockade", "blockade", "Warship", "oast guard", "Patrol boats", "Port of")
+SEA = (
+    "port in",
+    "Navy",
+    "Navies",
+    "Blockade",
+    "blockade",
+    "Warship",
+    "oast guard",
+    "Patrol boats",
+    "Port of",
+)
 
 FORCE_PATTERNS = (
     "Missile strike hits port in {p} before dawn",
