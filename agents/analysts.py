@@ -30,7 +30,8 @@ The whole vocabulary, key by key, with the naive default that holds when a promp
   `negation_cues` [], `negation_after` [], `negation_window` 3, `negation_factor` 0   a term with a cue within so
                                many words before (after) it weighs this share
   `sport_cues`, `anniversary_cues`, `hypothetical_cues`, `fiction_cues` []   one of them in the headline multiplies
-                               the score by `sport_factor`, `anniversary_factor`, ... (default 1: no effect)
+                               the score by `sport_factor`, `anniversary_factor`, `hypothetical_factor`,
+                               `fiction_factor` (default 1: no effect)
   `report_threshold` 1         report scores from here on
   `region_middle_east`, `region_europe`, `region_asia_pacific`, `region_americas`, `region_africa`   term lists
   `global_from` 99             this many different regions named is `global`

@@ -52,7 +52,8 @@ JUDGEMENT: Final = listed(
     }
 )
 
-_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*[A-Za-z])")
+# A number of its own: not part of a name or date ("10-year", "Q3", "2026-03-02")
+_NUMBER = re.compile(r"(?<![\w.])(?<!\w-)[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*[A-Za-z]|-\w)")
 
 
 class Reviewer(BaseAgent):
