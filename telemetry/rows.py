@@ -15,6 +15,7 @@ NUMBERS: Final = {
     "cost_usd": "double",
     "reward": "double",
     "signal_strength": "double",
+    "profit_pct": "double",
     "tokens_in": "bigint",
     "tokens_out": "bigint",
     "tokens_thinking": "bigint",
@@ -23,7 +24,7 @@ NUMBERS: Final = {
 }
 TEXTS: Final = (
     *("event_id", "kind", "agent", "run_id", "source", "error", "error_kind", "cost_source"),
-    *("price_list_version", "scoring_version", "model", "provider", "prompt_hash"),
+    *("price_list_version", "scoring_version", "model", "provider", "prompt_hash", "as_of", "signals"),
 )
 COLUMNS: Final = ("ts", *TEXTS, *NUMBERS)
 

@@ -8,11 +8,11 @@ from typing import Any
 MOST = 50  # signals kept per row: a row stays small whatever an agent returns
 
 
-def signal_keys(output: object) -> list[str]:
-    """One key per distinct signal: `VIX:risk_off`, `europe:conflict`, `BTC:alpha>beta`; order kept."""
+def signal_keys(output: object) -> str:
+    """The distinct signals, parted by spaces: `VIX:risk_off europe:conflict BTC:alpha>beta`; order kept."""
     items = output if isinstance(output, list | tuple) else (output,)
     keys = dict.fromkeys(_key(item) for item in items if isinstance(item, Mapping))
-    return [key for key in keys if key][:MOST]
+    return " ".join([key for key in keys if key][:MOST])
 
 
 def best_profit_pct(output: object) -> float | None:
@@ -25,7 +25,11 @@ def best_profit_pct(output: object) -> float | None:
 
 def _key(item: Mapping[Any, Any]) -> str:
     if item.get("buy_venue"):
-        return f"{item.get('symbol')}:{item['buy_venue']}>{item.get('sell_venue')}"
+        return _word(f"{item.get('symbol')}:{item['buy_venue']}>{item.get('sell_venue')}")
     subject = item.get("series") or item.get("region")
     what = item.get("signal") or item.get("category")
-    return f"{subject}:{what}"[:80] if subject and what else ""
+    return _word(f"{subject}:{what}") if subject and what else ""
+
+
+def _word(text: str) -> str:
+    return "_".join(text.split())[:80]

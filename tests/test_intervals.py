@@ -61,6 +61,6 @@ def test_signals_have_comparable_keys() -> None:
         {"note": "?"},
         "text",
     ]
-    assert signal_keys(output) == ["VIX:risk_off", "europe:conflict", "BTC:a>b"]
+    assert signal_keys(output) == "VIX:risk_off europe:conflict BTC:a>b"
     assert best_profit_pct(output) == 0.4
-    assert signal_keys(None) == [] and best_profit_pct(3) is None
+    assert signal_keys(None) == "" and best_profit_pct(3) is None
