@@ -174,7 +174,12 @@ def reconcile(prompt_path: str | Path, take: str) -> None:
     prompt = prompt_file(prompt_path)
     file = variant_file(prompt, CHAMPION)
     source, target = (prompt, file) if take == "live" else (file, prompt)
-    script.write_atomic(script.root() / target, _read(source))
+    text = _read(source)
+    if take == "live" and (script.root() / file).exists():
+        parent = sha256(_read(file))
+        if parent != sha256(text):
+            _record(prompt, Origin(CHAMPION, sha256(text), parent, "hand", "", _today(), "edited by hand"))
+    script.write_atomic(script.root() / target, text)
 
 
 def free_name(prompt_path: str | Path) -> str:
