@@ -53,7 +53,7 @@ JUDGEMENT: Final = listed(
 )
 
 # A number of its own: not part of a name or date ("10-year", "Q3", "2026-03-02")
-_NUMBER = re.compile(r"(?<![\w.])(?<!\w-)[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*[A-Za-z]|-\w)")
+_NUMBER = re.compile(r"(?<![\w.])(?<!\w-)[-+]?\d++(?:,\d{3})*+(?:\.\d++)?+(?![\w.]*[A-Za-z]|-\w)")
 
 
 class Reviewer(BaseAgent):

@@ -26,14 +26,19 @@ def spec(name: str) -> AgentSpec:
 
 
 def built(name: str, prompt: str | None = None, model: Model | None = None) -> BaseAgent:
-    """That agent, on the offline model, with its own prompt or another text."""
+    """That agent, on the offline model, with the rules of the tests or another prompt."""
     entry = spec(name)
-    overrides = {} if prompt is None else {str(entry.prompt): prompt}
+    overrides = {str(entry.prompt): rules(name) if prompt is None else prompt}
     return build_agent(entry, PromptSet(REPOSITORY, overrides), model or OfflineModel())
 
 
-def prompt(name: str) -> str:
-    """The text of that agent's own prompt."""
+def rules(name: str) -> str:
+    """A fixed prompt for that agent: the live one moves with every promotion, and must not break a test."""
+    return (REPOSITORY / f"tests/rules/{name}.md").read_text("utf-8")
+
+
+def live_prompt(name: str) -> str:
+    """The text of that agent's own prompt as it is now."""
     return (REPOSITORY / str(spec(name).prompt)).read_text("utf-8")
 
 

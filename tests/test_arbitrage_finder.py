@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.arbitrage_finder import payload
 from agents.base import AnswerError, InputError
-from tests.agent_kit import Says, built, prompt
+from tests.agent_kit import Says, built, rules
 
 AS_OF = "2026-03-02T14:00:00Z"
 
@@ -97,7 +97,7 @@ def test_a_stablecoin_without_a_rate_is_marked_as_taken_at_parity() -> None:
     given_quotes = (GOOD[0], quote("bravo", 1010, 1011, "BTC/USDT"))
     assert payload(inputs(*given_quotes))["candidates"][0]["conversion"] == "parity"
     assert payload(inputs(*given_quotes, USDT_USD=0.99))["candidates"] == []
-    refuse = prompt("arbitrage_finder").replace("stablecoin_parity: assume", "stablecoin_parity: refuse")
+    refuse = rules("arbitrage_finder").replace("stablecoin_parity: assume", "stablecoin_parity: refuse")
     assert built("arbitrage_finder").run(inputs(*given_quotes))
     assert not built("arbitrage_finder", refuse).run(inputs(*given_quotes))
 
@@ -112,7 +112,7 @@ def test_two_books_in_the_same_foreign_currency_need_no_rate_for_profit() -> Non
 
 
 def test_one_number_in_the_rules_decides() -> None:
-    text = prompt("arbitrage_finder")
+    text = rules("arbitrage_finder")
     late = inputs(GOOD[0], quote("bravo", 1010, 1011, ts="2026-03-02T13:59:30Z"))
     assert not built("arbitrage_finder", text).run(late)
     assert built("arbitrage_finder", text.replace("max_quote_age_s: 20", "max_quote_age_s: 60")).run(late)

@@ -8,15 +8,15 @@ import pytest
 
 from agents.base import AnswerError, InputError
 from agents.geopolitical_risk import injection_suspected
-from tests.agent_kit import Says, built, prompt, rows
+from tests.agent_kit import Says, built, rows, rules
 
 
-def judged(*texts: str, rules: str | None = None, model: Any = None) -> list[dict[str, Any]]:
+def judged(*texts: str, prompt: str | None = None, model: Any = None) -> list[dict[str, Any]]:
     lines = [
         {"id": f"h{n}", "published": "2026-03-02T06:00:00Z", "source": "Wire", "text": text}
         for n, text in enumerate(texts)
     ]
-    return built("geopolitical_risk", rules, model).run({"as_of": "2026-03-02", "headlines": lines})
+    return built("geopolitical_risk", prompt, model).run({"as_of": "2026-03-02", "headlines": lines})
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_one_metaphor_in_the_rules_decides() -> None:
     text = "Chef wages war over tomatoes"
     assert judged(text)
     assert not judged(
-        text, rules=prompt("geopolitical_risk").replace("- price war", "- price war\n  - wages war")
+        text, prompt=rules("geopolitical_risk").replace("- price war", "- price war\n  - wages war")
     )
 
 
 def test_without_rules_it_is_naive_and_still_answers() -> None:
-    (item,) = judged("Price war: airline slashes fares", rules="Score these headlines.")
+    (item,) = judged("Price war: airline slashes fares", prompt="Score these headlines.")
     assert item["risk_score"] == 60 and item["region"] == "global"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from agents.base import InputError
 from agents.meta_agent import is_protected
-from tests.agent_kit import Says, built, prompt, spec
+from tests.agent_kit import Says, built, rules, spec
 
 PROMPT, CODE = "agents/prompts/macro_watcher.md", "agents/macro_watcher.py"
 GLOBS = [".github/**", "eval/**", "tests/**", "Makefile", "agents/base.py"]
@@ -125,7 +125,8 @@ def test_every_finding_gets_exactly_one_answer_in_order() -> None:
 @pytest.mark.parametrize(
     ("path", "protected"),
     [(".github/workflows/ci.yml", True), (".github", True), ("eval/x/y.py", True), ("./eval/x.py", True),
-     ("Makefile", True), ("agents/base.py", True), ("agents/prompts/base.md", False), ("evaluate.md", False), ("a/../tests/x.py", True)],
+     ("Makefile", True), ("agents/base.py", True), ("agents/prompts/base.md", False),
+     ("evaluate.md", False), ("a/../tests/x.py", True)],
 )  # fmt: skip
 def test_protected_paths(path: str, protected: bool) -> None:
     assert is_protected(path, GLOBS) is protected
@@ -134,7 +135,7 @@ def test_protected_paths(path: str, protected: bool) -> None:
 def test_one_term_in_the_rules_decides() -> None:
     change = {"change": "Loosen the quality gate by half, please"}
     assert proposed(**change)["action"] != "reject"
-    stricter = prompt("meta_agent").replace("  - curl\n", "  - curl\n  - quality gate\n")
+    stricter = rules("meta_agent").replace("  - curl\n", "  - curl\n  - quality gate\n")
     (proposal,) = built("meta_agent", stricter).run(inputs(FINDING | change))
     assert proposal["action"] == "reject"
 

@@ -16,7 +16,7 @@ from agents.nonce import nonce
 from agents.offline import NAME, OfflineModel, fitted
 from agents.rules import Rules
 from agents.schema_check import listed, problems
-from tests.agent_kit import built, prompt, rows
+from tests.agent_kit import built, rows, rules
 
 HEADLINES = [
     "Missiles hit oil terminal in Iran", "Calm day in Leeds", "Coup in Mali: president detained", "Zoo welcomes otters",
@@ -32,7 +32,7 @@ QUESTION = json.dumps(
 def answer(noise: float = 0.0, seed: int = 0, system: str | None = None, trial: str = "") -> dict[str, Any]:
     token = nonce.set(trial)
     try:
-        return OfflineModel(noise, seed).answer(system or prompt("geopolitical_risk"), QUESTION, JUDGEMENT)
+        return OfflineModel(noise, seed).answer(system or rules("geopolitical_risk"), QUESTION, JUDGEMENT)
     finally:
         nonce.reset(token)
 
@@ -92,7 +92,7 @@ def test_noise_depends_on_seed_nonce_and_prompt_and_repeats() -> None:
 
     assert errors(seed=1) == errors(seed=1)
     assert errors(seed=1) != errors(seed=2)
-    longer = prompt("geopolitical_risk") + "\nBe kind.\n"
+    longer = rules("geopolitical_risk") + "\nBe kind.\n"
     same_trials = [answer(0.5, trial=str(n)) for n in range(64)]
     assert same_trials != [answer(0.5, system=longer, trial=str(n)) for n in range(64)]
 
@@ -135,6 +135,6 @@ def test_changing_one_prompt_changes_that_agent_only() -> None:
     inputs = {"as_of": "2026-03-02", "headlines": [{"id": "h", "text": "Missile hits Iran"}]}
     before = built("geopolitical_risk").run(inputs)
     assert before != built(
-        "geopolitical_risk", prompt("geopolitical_risk").replace("missile*: 60", "missile*: 90")
+        "geopolitical_risk", rules("geopolitical_risk").replace("missile*: 60", "missile*: 90")
     ).run(inputs)
-    assert before == built("geopolitical_risk", prompt("geopolitical_risk") + "\nBe kind.\n").run(inputs)
+    assert before == built("geopolitical_risk", rules("geopolitical_risk") + "\nBe kind.\n").run(inputs)

@@ -8,7 +8,7 @@ import pytest
 
 from agents.base import AnswerError, InputError
 from agents.reviewer import payload, quoted
-from tests.agent_kit import Says, built, prompt, rows
+from tests.agent_kit import Says, built, rows, rules
 
 MACRO = {
     "series": "VIX", "signal": "risk_off", "value": 31.2, "daily_change": 0.18, "z_score": 3.4, "regime": "stressed",
@@ -147,7 +147,7 @@ def test_an_item_that_is_not_there_is_refused() -> None:
 def test_one_number_in_the_rules_decides() -> None:
     given = inputs("macro_watcher", MACRO, telemetry={"avg_cost_usd": 0.0045})
     assert not built("reviewer").run(given)
-    tighter = prompt("reviewer").replace("cost_spike_ratio: 2.5", "cost_spike_ratio: 2.0")
+    tighter = rules("reviewer").replace("cost_spike_ratio: 2.5", "cost_spike_ratio: 2.0")
     assert built("reviewer", tighter).run(given)
 
 

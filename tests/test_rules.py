@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents import analysts
 from agents.rules import found, read
-from tests.agent_kit import prompt
+from tests.agent_kit import live_prompt
 
 
 def block(text: str) -> str:
@@ -93,7 +93,7 @@ def test_the_vocabulary_names_every_key_that_an_analyst_reads(repository: Path) 
     "name", ["macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent", "vix_echo"]
 )
 def test_every_rule_of_a_shipped_prompt_is_in_the_vocabulary(name: str) -> None:
-    rules = read(prompt(name))
+    rules = read(live_prompt(name))
     documented = set(re.findall(r"`([a-z_]+)`", analysts.__doc__ or "")) | {"analyst"}
     families = ("required_", "allowed_", "region_", "category_")
     unknown = {
