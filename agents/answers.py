@@ -19,6 +19,7 @@ MAX_CANDIDATES = 50  # places where JSON may begin that are tried: a hostile tex
 
 _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # how some open models show their reasoning
 _BEGINS = re.compile(r"[{\[]")
+_EVIDENT = re.compile(r'[\[\s]*\{\s*"(?:[^"\\]|\\.)*"\s*:')  # a JSON object, or a list of them: no prose
 
 
 class Unusable(Exception):
@@ -83,7 +84,7 @@ def parse(text: str, wanted: Contract) -> Any:
         return _checked(whole, wanted)
     found = list(_inside(text))
     if not found:
-        raise Unusable("the answer is empty" if not text else "the answer holds no complete JSON")
+        raise Unusable("the answer holds no JSON" if text else "the answer is empty")
     if wanted.validator is None:
         return max(found, key=lambda value: len(json.dumps(value)))
     fitting = [value for value in found if wanted.validator.is_valid(value)]
@@ -106,7 +107,10 @@ def _checked(value: Any, wanted: Contract) -> Any:
 
 
 def _inside(text: str) -> Iterator[Any]:
-    """Every outermost JSON object or array in the text, from left to right."""
+    """Every outermost JSON object or array in the text, from left to right; raises Unusable at a broken one.
+
+    Behind a broken one nothing can be trusted: what follows may be a part of it that happens to be whole.
+    """
     decoder = json.JSONDecoder()
     at = 0
     for _ in range(MAX_CANDIDATES):
@@ -116,12 +120,15 @@ def _inside(text: str) -> Iterator[Any]:
         at = begins.start()
         try:
             _, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):  # no JSON begins here
-            at += 1
+        except (ValueError, RecursionError) as problem:
+            if _EVIDENT.match(text, at):
+                raise Unusable("the answer holds JSON that is broken or cut off") from problem
+            at += 1  # a bracket of the prose
             continue
         value = _loads(text[at:end])
-        if value is not _NOTHING:
-            yield value
+        if value is _NOTHING:  # what Python reads and JSON forbids
+            raise Unusable("the answer holds JSON that is broken: NaN, Infinity or half a character")
+        yield value
         at = end
 
 

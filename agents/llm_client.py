@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -47,12 +47,17 @@ def model_from_env(
     price: pricing.Override | None = None,
     offline_noise: float = 0.0,
     seed: int = 0,
+    models: Iterable[str | None] = (),
 ) -> Model:
-    """The model that the environment names; the offline model when it names no endpoint."""
+    """The model that the environment names; the offline model when it names no endpoint.
+
+    `models` are those that will be asked beside the default one: a USD cap that cannot be held over them is
+    refused here rather than in the middle of a run.
+    """
     # An unset secret arrives from GitHub as an empty string, a pasted one with a newline.
     key, base_url, model = (os.environ.get(name, "").strip() for name in ENVIRONMENT)
     if not key and not base_url:
-        from agents.offline import OfflineModel  # type: ignore[import-not-found,unused-ignore]
+        from agents.offline import OfflineModel
 
         offline: Model = OfflineModel(noise=offline_noise, seed=seed)
         return offline if budget is None else Capped(offline, budget)
@@ -61,7 +66,7 @@ def model_from_env(
     base_url = base_url or DEFAULT_BASE_URL
     if not _is_http(base_url):
         raise script.BadInput(f"OPENAI_BASE_URL: {base_url!r} must look like https://host/v1")
-    return OpenAIModel(
+    chosen = OpenAIModel(
         api_key=key,
         base_url=base_url,
         model=model or DEFAULT_MODEL,
@@ -70,6 +75,8 @@ def model_from_env(
         timeout_s=timeout_s,
         price=price,
     )
+    chosen.require_price(*filter(None, models))
+    return chosen
 
 
 def _is_http(url: str) -> bool:

@@ -593,3 +593,23 @@ def test_a_local_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "")
         got = asyncio.run(model_from_env().complete(HELLO, schema=SCHEMA))
     assert got.data == {"signal": "risk_off"}
+
+
+def test_without_key_and_endpoint_the_offline_model_answers(
+    monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")  # how GitHub passes a secret that is not set
+    budget = Budget(max_calls=1)
+    model = model_from_env(budget=budget)
+    assert asyncio.run(model.complete(HELLO, schema=SCHEMA)).provider == "offline"
+    with pytest.raises(LLMError, match="max_calls 1"):
+        asyncio.run(model.complete(HELLO, schema=SCHEMA))
+    assert [row["provider"] for row in rows(root)] == ["offline"]
+
+
+def test_every_model_that_will_be_asked_needs_a_price_under_a_usd_cap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with pytest.raises(script.BadInput, match="house-model-7"):
+        model_from_env(budget=Budget(max_usd=1.0), models=[None, "house-model-7"])
