@@ -96,7 +96,9 @@ class BaseAgent:
             except TimeoutError as late:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
 
-        return await instrument_agent_call_async(self.spec.name, once, weights=self.spec.reward, **fields)
+        return await instrument_agent_call_async(
+            self.spec.name, once, weights=self.spec.reward, all_calls_counted=True, **fields
+        )
 
     def checked(self, output: object) -> list[Item]:
         """`output` if it is a list of items that match the agent's output schema."""

@@ -120,9 +120,14 @@ def _observed(
     tokens_out: int | None,
     fields: dict[str, Any],
 ) -> Iterator[Callable[[object], None]]:
-    """Times the block and logs its row on the way out; `fields` may hold `run_id` and `weights`."""
+    """Times the block and logs its row on the way out.
+
+    `fields` may hold `run_id`, `weights`, and `all_calls_counted`: the caller vouches that every model call inside
+    reports itself, so a run without any is known to have cost nothing.
+    """
     run = Run(agent, fields.pop("run_id", None) or new_run_id())
     weights = fields.pop("weights", reward.DEFAULT)
+    all_calls_counted = fields.pop("all_calls_counted", False)
     results: list[object] = []
     token = _current.set(run)
     start = time.perf_counter()
@@ -136,6 +141,8 @@ def _observed(
         latency_ms = round((time.perf_counter() - start) * 1000, 3)
         _current.reset(token)
         row = _usage(run.calls)
+        if all_calls_counted and not run.calls:
+            row |= {"tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "cost_source": "provider"}
         if cost_usd is not None:
             row |= {"cost_usd": cost_usd, "cost_source": "override", "price_list_version": None}
         if tokens_in is not None:
