@@ -58,8 +58,8 @@ def test_one_unpriced_call_makes_the_total_unknown(root: Path) -> None:
 
 
 def test_no_model_call_is_unknown_unless_the_caller_vouches_for_it(root: Path) -> None:
-    instrument_agent_call("plain", lambda: [])
-    instrument_agent_call("counted", lambda: [], all_calls_counted=True)
+    instrument_agent_call("plain", list)
+    instrument_agent_call("counted", list, all_calls_counted=True)
     told = {row["agent"]: (row["cost_usd"], row["cost_source"]) for row in rows(root)}
     assert told == {"plain": (None, "unknown"), "counted": (0.0, "provider")}
 
