@@ -166,7 +166,7 @@ def write_outputs(results: Iterable[Result], root: Path) -> None:
                 {"target_agent": run.target, **{key: run.document()[key] for key in _RUN_KEYS}}
                 for run in runs
             ]
-        script.write_json(root / OUTPUTS / f"{name}.json", document)
+        script.write_json(root / OUTPUTS / f"{name}.json", document, durable=False)
 
 
 _RUN_KEYS: Final = ("run_id", "as_of", "input_hash", "latency_ms", "cost_usd", "error", "error_kind")
