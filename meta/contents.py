@@ -153,6 +153,13 @@ def decisions(changes: Sequence[Change]) -> Iterator[Decision]:
                 yield value
 
 
+def check_decision(change: Change, report: bytes | None) -> Iterator[str]:
+    """A decision names the report it stands on, by its hash, and brings it along."""
+    for decision in decisions([change]):
+        if report is None or decision.get("report_sha256") != hashlib.sha256(report).hexdigest():
+            yield "names another report than the one that comes with it"
+
+
 def check_manifest(change: Change, decided: Sequence[Decision]) -> Iterator[str]:
     """Nothing but `enabled:` flips, each by a decision, and never of an agent that is sensitive in execution."""
     import yaml

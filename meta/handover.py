@@ -123,8 +123,12 @@ def produce(
             f"The script failed with exit code {code}. Nothing is proposed; its log says why.",
             [],
         )
-    if form.only_if and outputs.get(form.only_if) != "true":
-        return script.OK, f"Nothing to propose: no change was {form.only_if}.", []
+    if form.only_if and outputs.get(form.only_if, "") in ("", "0", "false"):
+        return (
+            script.OK,
+            f"Nothing to propose: the script found nothing {form.only_if.replace('_', ' ')}.",
+            [],
+        )
     paths = pack(form.name, root, folder)
     if not paths:
         return script.OK, "Nothing to propose: no file changed.", []

@@ -26,7 +26,7 @@ class Kind:
         str, ...
     ] = ()  # what it also writes although it is protected: its own traces, checked by content
     draft: bool = False
-    only_if: str = ""  # a step output of the script that must be `true`; else any change is worth proposing
+    only_if: str = ""  # a step output of the script: `false` or 0 is not worth a pull request
     options: tuple[str, ...] = ()  # what a person may pass when dispatching by hand
     max_files: int = 60
     max_lines: int = 2_000  # changed lines outside the report
@@ -64,6 +64,7 @@ KINDS = {
             labels=("meta-agent", "retirement"),
             command=("meta.retirement",),
             report="meta/reports/retirement_report",
+            only_if="to_decide",
         ),
         Kind(
             name="retirement_disable",
@@ -72,6 +73,7 @@ KINDS = {
             labels=("meta-agent", "retirement"),
             command=("meta.retirement", "--disable"),
             report="meta/reports/retirement_report",
+            only_if="to_decide",
             records=("agents/manifest.yaml", *_DECISIONS),
             draft=True,
             max_lines=600,

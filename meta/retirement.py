@@ -319,6 +319,8 @@ def _tell(report: Mapping[str, Any], args: argparse.Namespace) -> None:
     from meta.retirement_report import markdown, sentence
 
     script.set_output("candidates", str(len(report["candidates"])))
+    to_decide = [row for row in report["agents"] if row["state"] in ("candidate", "revival")]
+    script.set_output("to_decide", str(len(to_decide)))
     script.job_summary(markdown(report))
     if args.json:
         import json

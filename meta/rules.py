@@ -121,6 +121,8 @@ def _content(
         yield from contents.check_manifest(change, decisions)
     elif change.path.endswith(".json"):
         yield from contents.check_json(change, head(_schema(change.path, kind)))
+        if change.path.startswith(contents.DECISIONS):
+            yield from contents.check_decision(change, after(f"{kind.report}.json"))
     elif change.path.endswith(".py"):
         yield from contents.check_python(change)
     elif change.path.endswith(".md"):

@@ -113,3 +113,13 @@ def small_tree(tree: Path) -> None:
     for name, text in repo.FILES.items():
         if not name.startswith((".git", "meta/__init__")):
             repo.write(tree, name, text)
+
+
+def full_tree(tree: Path) -> None:
+    """This repository as it stands, uncommitted work included."""
+    for name in repo.git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")[
+        :-1
+    ]:
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tree / name)

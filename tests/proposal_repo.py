@@ -39,12 +39,18 @@ FILES = {
 }
 
 
+REPORT = "{}\n"  # the JSON record that comes with every proposal here
+
+
 def decision(act: str, kind: str, subject: str, text: str = "") -> str:
-    """A decision file that explains a change."""
-    after = hashlib.sha256(text.encode()).hexdigest() if text else None
-    row = {"decision": act, "kind": kind, "subject": subject, "date": "2026-11-16", "after_sha256": after}
-    rest = {"before_sha256": None, "report_sha256": None, "verdict": {}, "metadata": {}}
-    return json.dumps(row | rest) + "\n"
+    """A decision file that explains a change and stands on REPORT."""
+    row = {"decision": act, "kind": kind, "subject": subject, "date": "2026-11-16"}
+    hashes = {"before_sha256": None, "after_sha256": _sha256(text), "report_sha256": _sha256(REPORT)}
+    return json.dumps({**row, **hashes, "verdict": {}, "metadata": {}}) + "\n"
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def git(root: Path, *args: str) -> str:

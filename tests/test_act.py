@@ -72,13 +72,21 @@ def ab_night(night: Night, body: str, event: str = "schedule", **more: str) -> R
                 "meta/decisions/2026-11-16-ab_champion-macro_watcher.json": DECISION,
             },
         ),
-        ("agent_retirement", "retirement", "schedule", {}, "assert sys.argv[1:] == []\n", {}),
+        (
+            "agent_retirement",
+            "retirement",
+            "schedule",
+            {},
+            "assert sys.argv[1:] == []\noutput('to_decide=2\\n')\n",
+            {},
+        ),
         (
             "agent_retirement",
             "retirement_disable",
             "workflow_dispatch",
             {"mode": "disable"},
-            f"assert sys.argv[1:] == ['--disable']\nput('agents/manifest.yaml', {DISABLED!r})\n"
+            f"assert sys.argv[1:] == ['--disable']\noutput('to_decide=1\\n')\n"
+            f"put('agents/manifest.yaml', {DISABLED!r})\n"
             f"put('meta/decisions/2026-11-16-retirement-macro_watcher.json', {DISABLE!r})\n",
             {
                 "agents/manifest.yaml": DISABLED,
@@ -198,7 +206,7 @@ def test_a_script_that_rewrites_the_rules_is_judged_by_those_of_main(night: Nigh
 )
 def test_hostile_inputs_execute_nothing(night: Night, workflow: str, inputs: dict[str, str]) -> None:
     script(night, "ab_champion", PROMOTE)
-    script(night, "retirement", "assert sys.argv[1:] == []\n")
+    script(night, "retirement", "assert sys.argv[1:] == []\noutput('to_decide=2\\n')\n")
     night.start()
     ran = night.run(workflow, inputs=inputs)
     assert not (night.store / "pwned").exists(), ran.log

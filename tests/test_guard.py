@@ -24,7 +24,7 @@ PROMOTION = {
     "agents/prompts/macro_watcher.md": NEW_PROMPT,
     "agents/prompts/variants/macro_watcher/champion.md": NEW_PROMPT,
     "meta/reports/ab_test_report.md": "**Promote?**\n",
-    "meta/reports/ab_test_report.json": '{"tests": []}\n',
+    "meta/reports/ab_test_report.json": repo.REPORT,
     "meta/decisions/2026-11-16-ab_champion-macro_watcher.json": repo.decision(
         "promote", "ab_champion", "macro_watcher", NEW_PROMPT
     ),
@@ -61,6 +61,7 @@ def judge(root: Path, files: dict[str, str | bytes], kind: str) -> list[str]:
             {
                 "agents/manifest.yaml": repo.MANIFEST.replace("enabled: true", "enabled: false", 1),
                 "meta/decisions/x.json": repo.decision("disable", "retirement", "macro_watcher"),
+                "meta/reports/retirement_report.json": repo.REPORT,
             },
         ),
         ("critiques", {"meta/reports/cross_critiques.json": "{}"}),
@@ -128,6 +129,11 @@ def test_a_plain_proposal_of_each_kind_passes(root: Path, kind: str, files: dict
             "ab_champion",
             {"agents/prompts/macro_watcher.md": "x\n"},
             "without a decision to promote that text",
+        ),
+        (
+            "ab_champion",
+            {"meta/decisions/x.json": repo.decision("keep", "ab_champion", "x")},
+            "another report",
         ),
         ("ab_champion", {"agents/prompts/fixed.md": "x\n"}, "protected (agents/prompts/fixed*)"),
         ("proposals", {"agents/prompts/variants/macro_watcher/x.py": "x\n"}, "outside"),
@@ -204,12 +210,12 @@ def test_judging_leaves_no_trace(root: Path) -> None:
 
 
 def test_a_report_or_decision_that_breaks_its_committed_schema_is_refused(root: Path) -> None:
-    repo.write(root, "eval/ab_test_report.schema.json", json.dumps({"type": "object", "required": ["tests"]}))
+    repo.write(root, "eval/ab_test_report.schema.json", json.dumps({"type": "object", "maxProperties": 0}))
     repo.write(root, "eval/decision.schema.json", (ROOT / "eval/decision.schema.json").read_text())
     repo.git(root, "add", "-A")
     repo.git(root, "commit", "-q", "-m", "schemas")
     assert judge(root, PROMOTION, "ab_champion") == []
-    files = {"meta/reports/ab_test_report.json": "{}", "meta/decisions/x.json": '{"decision": "obey"}'}
+    files = {"meta/reports/ab_test_report.json": '{"x": 1}', "meta/decisions/x.json": '{"decision": "obey"}'}
     problems = judge(root, files, "ab_champion")
     assert any("ab_test_report.json: does not match its schema" in problem for problem in problems)
     assert any("x.json: does not match its schema" in problem for problem in problems)

@@ -17,6 +17,7 @@ REPORT = "meta/reports/ab_test_report.md"
 STUB = """\
 import os, pathlib, sys
 pathlib.Path({report!r}).write_text("**Promote?**\\n")
+pathlib.Path({report!r}).with_suffix(".json").write_text("{{}}\\n")
 {body}
 """
 DECISION = repo.decision("promote", "ab_champion", "macro_watcher", "better\n")
@@ -84,7 +85,7 @@ def test_packing_leaves_the_index_alone(root: Path) -> None:
 def test_nothing_promoted_hands_over_nothing(root: Path) -> None:
     code, summary, output = produce(root, "")
     assert (code, (root.parent / "handover").exists()) == (0, False)
-    assert "Nothing to propose: no change was promoted." in summary
+    assert "Nothing to propose: the script found nothing promoted." in summary
     assert "\nfalse\n" in output
 
 

@@ -1,0 +1,64 @@
+"""The workflows with the real scripts, on the offline model: the night as GitHub would run it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from meta import audit
+from meta.kinds import KINDS
+from telemetry import logger, script
+from tests import proposal_repo as repo
+from tests.act_night import Night, full_tree
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Night:
+    night = Night(tmp_path)
+    night.tree.mkdir()
+    full_tree(night.tree)
+    return night
+
+
+def log_idle_runs(night: Night, agent: str, n: int = 150) -> None:
+    """Telemetry of an agent that never finds anything; committed, since a runner brings none of its own."""
+    with script.using_root(night.tree), logger.source("replay"):
+        for _ in range(n):
+            run = logger.new_run_id()
+            logger.log_event(agent=agent, run_id=run, latency_ms=400.0, cost_usd=0.001, reward=-0.1)
+    repo.git(night.tree, "add", "-f", str(logger.LOG_PATH))
+
+
+def test_retirement_disables_what_no_longer_earns_its_keep_as_a_draft(night: Night) -> None:
+    night.start()
+    log_idle_runs(night, "vix_echo")
+    night.commit("telemetry")
+    ran = night.run("agent_retirement", inputs={"mode": "disable"})
+    assert ran.results == {"produce": "success", "publish": "success"}, ran.log
+    form = KINDS["retirement_disable"]
+    request = ran.requests[form.branch]
+    assert (request["draft"], request["commit-message"]) == ("always-true", "Disable vix_echo")
+    assert "Retire `vix_echo`?" in request["body"]
+    changed = night.diff(form.branch)
+    assert "enabled: false" in changed["agents/manifest.yaml"]
+    (decision,) = [json.loads(text) for name, text in changed.items() if name.startswith("meta/decisions/")]
+    assert (decision["decision"], decision["subject"]) == ("disable", "vix_echo")
+    assert_explained(night, form.branch, "vix_echo")
+
+
+def assert_explained(night: Night, branch: str, subject: str) -> None:
+    """Once merged, the audit finds the change justified by the decision that came with it."""
+    repo.git(night.tree, "pull", "-q", "origin", branch)
+    with script.using_root(night.tree):
+        (finding,) = [one for one in audit.audit(night.tree) if one.subject == subject]
+    assert finding.explained, finding.why
+    assert "by meta/decisions/" in finding.why
+
+
+def test_retirement_with_nothing_to_decide_opens_nothing(night: Night) -> None:
+    night.start()
+    ran = night.run("agent_retirement", "schedule")
+    assert (ran.results, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert "Nothing to propose" in ran.summaries["produce"]
