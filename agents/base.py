@@ -101,9 +101,13 @@ class BaseAgent:
         )
 
     def checked(self, output: object) -> list[Item]:
-        """`output` if it is a list of items that match the agent's output schema."""
+        """`output` if it is a list of JSON items that match the agent's output schema."""
         if not isinstance(output, list):
             raise AgentError(f"the output must be a list of items, not {type(output).__name__}")
+        try:
+            json.dumps(output, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise AgentError(f"the output cannot be written as JSON: {error}") from error
         schema = self.output_schema()
         wrong = schema_check.problems({"type": "array", "items": schema}, output)
         if wrong:
