@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agents import fast_schema
 from agents.schema_check import problems, schema_problem
 from telemetry.script import BadInput
-
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
 
 MAX_CANDIDATES = 50  # places where JSON may begin that are tried: a hostile text must not cost quadratic time
 
@@ -28,11 +26,11 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """A schema, made ready once: its text, its validator, and what endpoints want to know of it."""
+    """A schema, made ready once: its text, its check, and what endpoints want to know of it."""
 
     schema: Mapping[str, Any] | None
     text: str
-    validator: Draft202012Validator | None
+    fits: Callable[[Any], bool] | None
     is_object: bool  # the answer is an object: what response formats of endpoints can express
     strict: bool  # fits OpenAI's strict mode: every property required, no others allowed
 
@@ -58,8 +56,8 @@ def _compiled(encoded: bytes) -> Contract:
     if problem is not None:
         raise BadInput(f"output schema: {problem}")
     is_object = schema.get("type") == "object"
-    validator = Draft202012Validator(schema)
-    return Contract(schema, encoded.decode(), validator, is_object, is_object and _strict(schema))
+    fits = fast_schema.compiled(schema) or Draft202012Validator(schema).is_valid
+    return Contract(schema, encoded.decode(), fits, is_object, is_object and _strict(schema))
 
 
 def _strict(schema: Any) -> bool:
@@ -85,9 +83,9 @@ def parse(text: str, wanted: Contract) -> Any:
     found = list(_inside(text))
     if not found:
         raise Unusable("the answer holds no JSON" if text else "the answer is empty")
-    if wanted.validator is None:
+    if wanted.fits is None:
         return max(found, key=lambda value: len(json.dumps(value)))
-    fitting = [value for value in found if wanted.validator.is_valid(value)]
+    fitting = [value for value in found if wanted.fits(value)]
     if not fitting:
         return _checked(max(found, key=lambda value: len(json.dumps(value))), wanted)
     if any(value != fitting[0] for value in fitting):
@@ -96,11 +94,11 @@ def parse(text: str, wanted: Contract) -> Any:
 
 
 def _checked(value: Any, wanted: Contract) -> Any:
-    if wanted.validator is None:
+    if wanted.fits is None:
         if not isinstance(value, dict | list):
             raise Unusable("the answer is a bare value; an object or array is due")
         return value
-    if wanted.validator.is_valid(value):
+    if wanted.fits(value):
         return value
     assert wanted.schema is not None
     raise Unusable(f"the answer breaks the schema: {'; '.join(problems(wanted.schema, value))}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from agents.fast_schema import compiled
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -27,6 +29,9 @@ def listed(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def problems(schema: Mapping[str, Any], value: object) -> list[str]:
     """What is wrong with `value`, field by field; empty when it matches."""
+    fast = _fast(json.dumps(schema, sort_keys=True))
+    if fast is not None and fast(value):
+        return []
     found: list[str] = []
     for error in errors(schema, value):
         where = ".".join(map(str, error.absolute_path)) or "answer"
@@ -50,6 +55,11 @@ def schema_problem(schema: object) -> str | None:
 def cut(text: str) -> str:
     """A message short enough for one line."""
     return text if len(text) <= 2 * MAX_VALUE else f"{text[:MAX_VALUE]} ... {text[-MAX_VALUE:]}"
+
+
+@functools.lru_cache(maxsize=512)
+def _fast(text: str) -> Callable[[Any], bool] | None:
+    return compiled(json.loads(text))
 
 
 @functools.lru_cache(maxsize=512)

@@ -13,7 +13,7 @@ from telemetry import script
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
-    from agents.manifest import AgentSpec
+    from agents.manifest import AgentSpec, Manifest
     from agents.prompts import PromptSet
     from eval.evaluation import Evaluation, Options, Target
     from eval.judge import Model
@@ -113,7 +113,7 @@ def main(args: argparse.Namespace) -> int:
 
     manifest = load_manifest()
     options = _options(args, manifest.budget)
-    targets = _targets(args, options)
+    targets = _targets(args, options, manifest)
     journal = (
         script.root()
         / ".ratchet"
@@ -161,12 +161,10 @@ def _options(args: argparse.Namespace, budget: Any) -> Options:
     )
 
 
-def _targets(args: argparse.Namespace, options: Options) -> list[Target]:
-    from agents.manifest import load_manifest
+def _targets(args: argparse.Namespace, options: Options, manifest: Manifest) -> list[Target]:
     from eval.evaluation import Target
     from eval.suites import load_suite
 
-    manifest = load_manifest()
     chosen = [manifest.agent(name) for name in dict.fromkeys(args.agent)] or list(manifest.enabled())
     targets = []
     for spec in chosen:

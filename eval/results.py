@@ -50,12 +50,7 @@ def result_row(trial: Trial, case: Case) -> dict[str, Any]:
     if judged:  # a judge is not asked again on replay: its parts stand as they were given
         row["judged"] = judged
     if trial.rubric is not None:
-        row["rubric"] = {
-            "scores": trial.rubric.scores,
-            "gates": [asdict(gate) for gate in trial.rubric.gates],
-            "overall_score": trial.rubric.overall_score,
-            "passed_all_mandatory": trial.rubric.passed_all_mandatory,
-        }
+        row["rubric"] = trial.rubric.as_fields()
     return row
 
 

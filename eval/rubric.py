@@ -65,6 +65,23 @@ class Rubric:
     overall_score: float
     passed_all_mandatory: bool
 
+    def as_fields(self) -> dict[str, Any]:
+        """As it stands in rows and results."""
+        return {
+            "scores": self.scores,
+            "gates": [
+                {
+                    "name": gate.name,
+                    "threshold": gate.threshold,
+                    "mandatory": gate.mandatory,
+                    "passed": gate.passed,
+                }
+                for gate in self.gates
+            ],
+            "overall_score": self.overall_score,
+            "passed_all_mandatory": self.passed_all_mandatory,
+        }
+
 
 def rubric(
     parts: Sequence[Part],
@@ -123,7 +140,7 @@ def _minimal(output: list[Any]) -> float:
     seen: set[str] = set()
     good = 0
     for item in output:
-        text = json.dumps(item, sort_keys=True, default=str)
+        text = json.dumps(item, sort_keys=True, default=str) if len(output) > 1 else ""
         fields = item.values() if isinstance(item, dict) else (item,)
         rambles = any(isinstance(value, str) and len(value) > LONG_TEXT for value in fields)
         good += text not in seen and not rambles

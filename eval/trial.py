@@ -10,7 +10,7 @@ import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
@@ -265,7 +265,7 @@ def _last(rows: list[dict[str, Any]], name: str) -> Any:
 
 def _log_evaluation(trial: Trial, job: Job) -> None:
     """The grade as a row; what the run cost stands on its `run` row alone, so that sums stay true."""
-    marks = trial.rubric
+    marks: dict[str, Any] = {} if trial.rubric is None else trial.rubric.as_fields()
     logger.log_event(
         trial.agent,
         trial.run_id,
@@ -279,10 +279,10 @@ def _log_evaluation(trial: Trial, job: Job) -> None:
         split=job.case.split,
         ok=trial.ok,
         score=trial.score,
-        rubric=None if marks is None else marks.scores,
-        gates=None if marks is None else [asdict(gate) for gate in marks.gates],
-        overall_score=None if marks is None else marks.overall_score,
-        passed_all_mandatory=None if marks is None else marks.passed_all_mandatory,
+        rubric=marks.get("scores"),
+        gates=marks.get("gates"),
+        overall_score=marks.get("overall_score"),
+        passed_all_mandatory=marks.get("passed_all_mandatory"),
         prompt_hash=trial.prompt_hash,
         model=trial.model,
         provider=trial.provider,

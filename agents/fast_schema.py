@@ -1,0 +1,133 @@
+"""Is this value valid, cheaply? Compiles the plain part of JSON Schema to closures, for answers checked on every call.
+
+A schema that uses anything else is not compiled but left to `jsonschema`; so are the words about what is wrong. What is
+compiled agrees with `jsonschema` on every value (tests hold it to that) at a tenth of the cost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Check = Callable[[Any], bool]
+
+_SAYS_NOTHING = frozenset({"$schema", "$id", "$comment", "title", "description", "default", "examples"})
+
+
+class _Unsupported(Exception):
+    """A keyword that is left to `jsonschema`."""
+
+
+def compiled(schema: Any) -> Check | None:
+    """A function that tells whether a value matches `schema`; None if the schema is not plain enough."""
+    try:
+        return _compile(schema)
+    except _Unsupported:
+        return None
+
+
+def _compile(schema: Any) -> Check:
+    if isinstance(schema, bool):
+        return lambda value: schema
+    if not isinstance(schema, Mapping):
+        raise _Unsupported
+    checks: list[Check] = []
+    done = {"properties", "required", "additionalProperties"}
+    for keyword, argument in schema.items():
+        if keyword in _SAYS_NOTHING or keyword in done:
+            continue
+        make = _MAKERS.get(keyword)
+        if make is None:
+            raise _Unsupported
+        checks.append(make(argument))
+    if done & schema.keys():
+        checks.append(_object(schema))
+    if len(checks) == 1:
+        return checks[0]
+    return lambda value: all(check(value) for check in checks)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return _is_number(value) and (isinstance(value, int) or value.is_integer())
+
+
+_TYPES: dict[str, Check] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "number": _is_number,
+    "integer": _is_integer,
+}
+
+
+def _type(argument: Any) -> Check:
+    names = [argument] if isinstance(argument, str) else argument
+    try:
+        checks = [_TYPES[name] for name in names]
+    except (KeyError, TypeError):
+        raise _Unsupported from None
+    if len(checks) == 1:
+        return checks[0]
+    return lambda value: any(check(value) for check in checks)
+
+
+def _enum(argument: Any) -> Check:
+    if not isinstance(argument, list) or not all(isinstance(each, str) or each is None for each in argument):
+        raise _Unsupported  # numbers and booleans have an equality of their own in JSON
+    allowed = frozenset(argument)
+    return lambda value: (isinstance(value, str) or value is None) and value in allowed
+
+
+def _object(schema: Mapping[str, Any]) -> Check:
+    properties = {name: _compile(rule) for name, rule in schema.get("properties", {}).items()}
+    required = tuple(schema.get("required", ()))
+    more = schema.get("additionalProperties", True)
+    rest = None if more is True else _compile(more)
+
+    def check(value: Any) -> bool:
+        if not isinstance(value, dict):
+            return True
+        for name in required:
+            if name not in value:
+                return False
+        for name, item in value.items():
+            rule = properties.get(name, rest)
+            if rule is not None and not rule(item):
+                return False
+        return True
+
+    return check
+
+
+def _items(argument: Any) -> Check:
+    rule = _compile(argument)
+    return lambda value: not isinstance(value, list) or all(rule(item) for item in value)
+
+
+def _pattern(argument: Any) -> Check:
+    search = re.compile(argument).search
+    return lambda value: not isinstance(value, str) or search(value) is not None
+
+
+_MAKERS: dict[str, Callable[[Any], Check]] = {
+    "type": _type,
+    "enum": _enum,
+    "const": lambda only: _enum([only]),
+    "items": _items,
+    "pattern": _pattern,
+    "minItems": lambda least: lambda value: not isinstance(value, list) or len(value) >= least,
+    "maxItems": lambda most: lambda value: not isinstance(value, list) or len(value) <= most,
+    "minLength": lambda least: lambda value: not isinstance(value, str) or len(value) >= least,
+    "maxLength": lambda most: lambda value: not isinstance(value, str) or len(value) <= most,
+    "minimum": lambda least: lambda value: not _is_number(value) or not value < least,
+    "maximum": lambda most: lambda value: not _is_number(value) or not value > most,
+    "exclusiveMinimum": lambda bound: lambda value: not _is_number(value) or not value <= bound,
+    "exclusiveMaximum": lambda bound: lambda value: not _is_number(value) or not value >= bound,
+}

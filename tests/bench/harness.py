@@ -1,0 +1,243 @@
+"""What does the harness cost over a bare SDK loop? 400 cases x 2 prompts, graded, logged and written.
+
+The endpoint answers after 50 ms, in a process of its own; each side is a fresh process, its start-up counts. The bare
+side asks the same questions through `AsyncOpenAI` and a semaphore and keeps the parsed answers. The client side asks
+them through our client, priced and logged: what the harness uses beyond that is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eval import harness
+from telemetry import script
+from tests import eval_checkout
+from tests.bench import Row
+from tests.loopback import Loopback, Reply, Request
+
+CASES, CONCURRENCY, LATENCY_MS = 400, 16, 50
+AGENTS = ("alpha", "beta")  # the same job under two prompts
+CALLS = CASES * len(AGENTS)
+ROUNDS = 5  # side by side, alternating: a noisy neighbour hits all
+MAX_RATIO, MAX_MIB, MAX_OWN_CPU_MS, MAX_OFFLINE_S = 1.15, 130, 0.5, 5.0
+ROOT = Path(__file__).resolve().parents[2]
+ANSWER = json.dumps({"items": [{"id": "h1", "risk_score": 50, "rationale": "the text says risk 50"}]})
+
+_QUESTIONS = """
+import asyncio, json, sys
+from pathlib import Path
+
+def questions(root):
+    for agent in AGENTS:
+        system = Path(root, f"agents/prompts/{agent}.md").read_text().strip()
+        for line in Path(root, f"eval/suites/{agent}.jsonl").read_text().splitlines():
+            user = json.dumps({"task": agent, **json.loads(line)["input"]})
+            yield [{"role": "system", "content": system}, {"role": "user", "content": user}]
+"""
+
+_BARE = """
+async def main():
+    from openai import AsyncOpenAI
+    client, slots = AsyncOpenAI(api_key="none", base_url=sys.argv[1]), asyncio.Semaphore(CONCURRENCY)
+    async def call(messages):
+        async with slots:
+            got = await client.chat.completions.create(
+                model="gpt-4.1-mini", messages=messages, temperature=0.2, max_tokens=1800, response_format=FORMAT
+            )
+            return json.loads(got.choices[0].message.content)
+    answers = await asyncio.gather(*map(call, questions(sys.argv[2])))
+    assert len(answers) == CALLS and all(answer["items"] for answer in answers)
+
+asyncio.run(main())
+"""
+
+_CLIENT = """
+from agents.llm_client import OpenAIModel
+from telemetry import script
+
+async def main():
+    model = OpenAIModel(api_key="none", base_url=sys.argv[1], concurrency=CONCURRENCY)
+    answers = await asyncio.gather(*(model.complete(asked, schema=SCHEMA) for asked in questions(sys.argv[2])))
+    assert len(answers) == CALLS
+
+with script.using_root(Path(sys.argv[2])):
+    asyncio.run(main())
+"""
+
+_SCHEMA = {
+    "type": "object",
+    "required": ["items"],
+    "additionalProperties": False,
+    "properties": {"items": {"type": "array", "items": eval_checkout.SCHEMA}},
+}
+_FORMAT = {"type": "json_schema", "json_schema": {"name": "answer", "schema": _SCHEMA, "strict": True}}
+_GIVEN = f"{AGENTS=}\n{CALLS=}\n{CONCURRENCY=}\nSCHEMA={_SCHEMA!r}\nFORMAT={_FORMAT!r}\n" + _QUESTIONS
+
+
+class Used(NamedTuple):
+    """What a process used."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+
+
+@contextmanager
+def endpoint() -> Iterator[str]:
+    """A chat endpoint in a process of its own."""
+    command = [sys.executable, "-m", "tests.loopback", "--latency-ms", str(LATENCY_MS), "--content", ANSWER]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.stdin.close()
+
+
+def used(*arguments: str, url: str = "") -> Used:
+    """Run Python to its end."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "GITHUB_"))
+    }
+    if url:
+        environment |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
+    start = time.perf_counter()
+    child = subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=environment)
+    _, status, usage = os.wait4(child.pid, 0)
+    wall = time.perf_counter() - start
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise RuntimeError(f"{arguments[:2]} failed with {child.returncode}")
+    return Used(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def main() -> list[Row]:
+    """All figures of the harness."""
+    return [*against_the_bare_loop(), killed_and_resumed(), all_suites_offline()]
+
+
+def against_the_bare_loop() -> list[Row]:
+    """Wall time, CPU and memory of the same 800 questions asked three ways in turn."""
+    bare, client, ours = [], [], []
+    with endpoint() as url, tempfile.TemporaryDirectory() as scratch:
+        eval_checkout.make(Path(scratch), AGENTS, CASES)
+        for _ in range(ROUNDS):
+            bare.append(used("-c", _GIVEN + _BARE, url, scratch))
+            client.append(used("-c", _GIVEN + _CLIENT, url, scratch))
+            ours.append(used("-m", "eval.harness", "--root", scratch, "--quiet", url=url))
+            for agent in AGENTS:
+                summary = json.loads(Path(scratch, f"eval/results/{agent}.json").read_text())["summary"]
+                assert summary["counted"] == CASES, summary
+    ratio = statistics.median(mine.wall_s / plain.wall_s for mine, plain in zip(ours, bare, strict=True))
+    own = statistics.median(mine.cpu_s - plain.cpu_s for mine, plain in zip(ours, client, strict=True))
+    own_ms = own / CALLS * 1e3
+    cpu = [statistics.median(each.cpu_s for each in side) / CALLS * 1e3 for side in (ours, client)]
+    peak = max(each.peak_mib for each in ours)
+    what = f"{CASES} cases x {len(AGENTS)} prompts, {CONCURRENCY} at a time, {LATENCY_MS} ms"
+    return [
+        Row(
+            f"{what}: graded, logged, written; wall, start-up included",
+            f"{statistics.median(each.wall_s for each in ours):.2f} s",
+            f"{statistics.median(each.wall_s for each in bare):.2f} s bare AsyncOpenAI",
+            f"{ratio:.2f}",
+            f"<= {MAX_RATIO:.2f}",
+            ratio <= MAX_RATIO,
+        ),
+        Row(
+            f"{what}: CPU per case beyond the client's own",
+            f"{own_ms:.2f} ms ({cpu[0]:.2f} in all)",
+            f"{cpu[1]:.2f} ms client alone",
+            f"{cpu[0] / cpu[1]:.2f}",
+            f"<= {MAX_OWN_CPU_MS} ms",
+            own_ms <= MAX_OWN_CPU_MS,
+        ),
+        Row(
+            f"{what}: peak memory",
+            f"{peak:.0f} MiB",
+            f"{max(each.peak_mib for each in bare):.0f} MiB bare AsyncOpenAI",
+            "",
+            f"<= {MAX_MIB} MiB",
+            peak <= MAX_MIB,
+        ),
+    ]
+
+
+def killed_and_resumed() -> Row:
+    """SIGKILL at half, then `--resume`: calls made twice, and whether the totals are those of a whole run."""
+
+    def answer(request: Request) -> Reply:
+        return eval_checkout.answer(request, delay_s=LATENCY_MS / 1000)
+
+    with Loopback(answer) as server, tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        eval_checkout.make(root, AGENTS, CASES)
+        command = [sys.executable, "-m", "eval.harness", "--root", scratch, "--quiet"]
+        environment = dict(os.environ) | {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+        victim = subprocess.Popen(command, cwd=ROOT, env=environment)
+        while len(server.requests) < CALLS // 2 and victim.poll() is None:
+            time.sleep(0.005)
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+        used("-m", "eval.harness", "--root", scratch, "--quiet", "--resume", url=server.url)
+        repeated = len(server.requests) - CALLS
+        resumed = _totals(root)
+        used("-m", "eval.harness", "--root", scratch, "--quiet", url=server.url)
+        same = resumed == _totals(root)
+    return Row(
+        "SIGKILL at half, then --resume: calls repeated, totals",
+        f"{repeated} calls, totals {'identical' if same else 'DIFFER'}",
+        f"{CALLS} calls uninterrupted",
+        "",
+        f"<= {CONCURRENCY} calls, identical",
+        repeated <= CONCURRENCY and same,
+    )
+
+
+def all_suites_offline() -> Row:
+    """Every shipped suite with the offline model, start-up included."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        for folder in ("agents/prompts", "agents/schemas", "eval/suites"):
+            shutil.copytree(ROOT / folder, root / folder)
+        shutil.copy(ROOT / "agents/manifest.yaml", root / "agents/manifest.yaml")
+        took = statistics.median(
+            used("-m", "eval.harness", "--root", scratch, "--quiet").wall_s for _ in range(3)
+        )
+        files = list((root / harness.RESULTS).glob("*.json"))
+        cases = sum(json.loads(path.read_text())["summary"]["counted"] for path in files)
+    return Row(
+        f"all suites offline ({cases} cases), start-up included",
+        f"{took:.2f} s",
+        "",
+        "",
+        f"<= {MAX_OFFLINE_S:g} s",
+        took <= MAX_OFFLINE_S,
+    )
+
+
+def _totals(root: Path) -> dict[str, Any]:
+    """The summaries, less what a clock decides."""
+    totals = {}
+    for agent in AGENTS:
+        summary = json.loads((root / harness.RESULTS / f"{agent}.json").read_text())["summary"]
+        totals[agent] = {name: value for name, value in summary.items() if not name.endswith("latency_ms")}
+    return totals
+
+
+if __name__ == "__main__":
+    script.root()
+    for row in main():
+        print(row)
