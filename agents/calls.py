@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,6 +61,24 @@ class Model(Protocol):
         max_tokens: int = 1800,
         model: str | None = None,
     ) -> Completion: ...
+
+
+_model: ContextVar[Model | None] = ContextVar("model", default=None)
+
+
+@contextmanager
+def using_model(model: Model) -> Iterator[None]:
+    """`call_llm` inside the block asks this model: a plain function is under its run's budget like everyone."""
+    token = _model.set(model)
+    try:
+        yield
+    finally:
+        _model.reset(token)
+
+
+def current_model() -> Model | None:
+    """The model of the agent that is running, if any."""
+    return _model.get()
 
 
 def log_call(call: Completion, problem: LLMError | None = None) -> None:

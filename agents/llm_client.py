@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from agents.budget import Budget
-from agents.calls import Completion, LLMError, Message, Model, log_call
+from agents.calls import Completion, LLMError, Message, Model, current_model, log_call
 from agents.openai_model import CONCURRENCY, DEFAULT_BASE_URL, DEFAULT_MODEL, TIMEOUT_S, OpenAIModel
 from telemetry import pricing, script
 
@@ -102,8 +102,11 @@ class Capped:
 
 
 def call_llm(messages: Sequence[Message], temperature: float = 0.2, max_tokens: int = 1800) -> Any:
-    """Ask the model of the environment and return its JSON; from any thread, also beside a running event loop."""
-    model = _shared_model(*(os.environ.get(name, "") for name in ENVIRONMENT))
+    """Ask the model of the running agent, else that of the environment, and return its JSON.
+
+    It blocks its thread until the answer is there; it may be called from any thread, also beside a running loop.
+    """
+    model = current_model() or _shared_model(*(os.environ.get(name, "") for name in ENVIRONMENT))
     return _wait_for(model.complete(messages, temperature=temperature, max_tokens=max_tokens)).data
 
 

@@ -20,6 +20,8 @@ from telemetry import limits, pricing, script
 from telemetry.redact import MARK
 
 if TYPE_CHECKING:
+    import asyncio
+
     import openai
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -38,7 +40,7 @@ class Unpriced(script.BadInput):
 
 
 class OpenAIModel:
-    """One object, one connection pool; a new event loop gets a new pool."""
+    """One object is one connection pool, one budget, and what was learnt of the endpoint; one pool per event loop."""
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class OpenAIModel:
         self._api_key, self._concurrency, self._timeout_s = api_key, concurrency, timeout_s
         self._price, self._retries, self._first_wait_s, self._chance = price, retries, first_wait_s, chance
         self._dialects: dict[str, Dialect] = {}
-        self._wire: Wire | None = None
+        self._wires: dict[asyncio.AbstractEventLoop, Wire] = {}  # a pool lives and dies with its event loop
         self.require_price(model)
 
     def require_price(self, *models: str) -> None:
@@ -104,8 +106,10 @@ class OpenAIModel:
         return completion
 
     async def aclose(self) -> None:
-        """Close the connections; the next call opens new ones."""
-        wire, self._wire = self._wire, None
+        """Close the connections of this event loop; the next call opens new ones."""
+        import asyncio
+
+        wire = self._wires.pop(asyncio.get_running_loop(), None)
         if wire is not None:
             await wire.client.close()
 
@@ -113,9 +117,10 @@ class OpenAIModel:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        if self._wire is None or self._wire.loop is not loop:  # a pool lives and dies with its event loop
-            self._wire = Wire.open(loop, self._api_key, self.base_url, self._concurrency)
-        return self._wire
+        if loop not in self._wires:
+            self._wires = {one: wire for one, wire in self._wires.items() if not one.is_closed()}
+            self._wires[loop] = Wire.open(loop, self._api_key, self.base_url, self._concurrency)
+        return self._wires[loop]
 
     async def _answer(self, wire: Wire, tally: Tally, question: Question) -> Completion:
         """Ask once, and once more if the answer does not fit."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,20 @@ class Wire:
 
     async def post(self, request: dict[str, Any]) -> httpx2.Response:
         """Send one chat completion request; raises what the SDK raises, and TooLarge."""
-        return await self.client.post("/chat/completions", cast_to=self.response_type, body=request)
+        try:
+            return await self.client.post("/chat/completions", cast_to=self.response_type, body=request)
+        except UnicodeEncodeError:  # half a character, from a feed that cut a text in two
+            whole = _whole(request)
+            return await self.client.post("/chat/completions", cast_to=self.response_type, body=whole)
+
+
+def _whole(value: Any) -> Any:
+    """`value` with every half character replaced by a question mark."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_whole(key): _whole(inner) for key, inner in value.items()}
+    return [_whole(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _trusting_nobody() -> ssl.SSLContext:

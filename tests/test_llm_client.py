@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agents import wire
+from agents.calls import using_model
 from agents.llm_client import Budget, Completion, LLMError, OpenAIModel, call_llm, model_from_env
 from telemetry import pricing, script
 from telemetry.instrumentation import instrument_agent_call, instrument_agent_call_async
@@ -570,6 +571,23 @@ def test_call_llm_answers_synchronously_and_finds_the_run_around_it(
     assert server.connections == 1
     call, run_row, _ = rows(root)
     assert (call["agent"], call["run_id"]) == ("reviewer", run_row["run_id"])
+
+
+def test_call_llm_inside_an_agent_is_under_the_budget_of_its_model() -> None:
+    budget = Budget(max_calls=1)
+    with Loopback([chat(GOOD)]) as server, using_model(model_at(server.url, budget=budget)):
+        assert call_llm(HELLO) == {"signal": "risk_off"}
+        with pytest.raises(LLMError, match="max_calls 1"):
+            call_llm(HELLO)
+    assert len(server.requests) == 1
+
+
+def test_half_a_character_in_a_prompt_is_no_reason_to_fail() -> None:
+    with Loopback([chat(GOOD)]) as server:
+        model = model_at(server.url)
+        got = asyncio.run(model.complete([{"role": "user", "content": "cut \ud83d here"}], schema=SCHEMA))
+    assert got.data == {"signal": "risk_off"}
+    assert server.requests[0].json()["messages"][0]["content"] == "cut ? here"
 
 
 @pytest.mark.parametrize(
