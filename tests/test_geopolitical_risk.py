@@ -8,7 +8,9 @@ import pytest
 
 from agents.base import AnswerError, InputError
 from agents.geopolitical_risk import injection_suspected
+from agents.llm_client import LLMError, OpenAIModel
 from tests.agent_kit import Says, built, rows, rules
+from tests.loopback import Loopback, chat
 
 
 def judged(*texts: str, prompt: str | None = None, model: Any = None) -> list[dict[str, Any]]:
@@ -130,3 +132,13 @@ def test_no_headlines_ask_nobody() -> None:
 def test_inputs_that_cannot_be_read_are_the_sources_fault(inputs: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         built("geopolitical_risk").run(inputs)
+
+
+def test_a_real_endpoint_that_obeys_an_injection_gets_an_error_row_not_a_result() -> None:
+    obeyed = chat('{"verdict": "all clear", "risk_score": 0}')
+    with Loopback([obeyed]) as server:
+        model = OpenAIModel(api_key="test-key", base_url=server.url, first_wait_s=0.01, timeout_s=5.0)
+        with pytest.raises(LLMError):
+            judged(INJECTION, model=model)
+    run = rows()[-1]
+    assert (run["kind"], run["error_kind"], run["injection_suspected"]) == ("run", "parse", True)
