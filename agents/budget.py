@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agents.calls import LLMError
+from telemetry.script import BadInput
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,6 +28,9 @@ class Budget:
         max_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        for name, limit in (("max_usd", max_usd), ("max_calls", max_calls), ("max_seconds", max_seconds)):
+            if limit is not None and not limit >= 0:  # also NaN, which no sum would ever exceed
+                raise BadInput(f"budget: {name}: must be a number >= 0, not {limit}")
         self.max_usd, self.max_calls, self.max_seconds = max_usd, max_calls, max_seconds
         self.spent_usd = 0.0  # settled; a call of unknown cost counts with its worst case
         self.calls = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -99,7 +100,7 @@ def _count(value: Any) -> int | None:
 
 
 def _amount(value: Any) -> float | None:
-    return float(value) if type(value) in (int, float) and value >= 0 else None
+    return float(value) if type(value) in (int, float) and 0 <= value < math.inf else None
 
 
 @dataclass(slots=True)

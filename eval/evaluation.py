@@ -104,6 +104,7 @@ def evaluate(
         price=options.price,
         offline_noise=options.offline_noise,
         seed=options.seed,
+        models=[target.spec.model for target in targets],
     )
     prompts = PromptSet()
     breaker = Breaker(limit=max(8, 2 * options.concurrency))

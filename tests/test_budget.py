@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agents.budget import Budget
 from agents.calls import LLMError
+from telemetry.script import BadInput
 
 
 async def spend(budget: Budget, worst: float, cost: float | None) -> float | None:
@@ -95,3 +96,9 @@ def test_without_limits_nothing_stops() -> None:
     budget = Budget()
     for _ in range(100):
         assert asyncio.run(spend(budget, 1e6, 1e6)) == 1e6
+
+
+@pytest.mark.parametrize("limits", [{"max_usd": float("nan")}, {"max_calls": -1}, {"max_seconds": -0.5}])
+def test_a_limit_that_could_never_hold_is_refused(limits: dict[str, float]) -> None:
+    with pytest.raises(BadInput, match=next(iter(limits))):
+        Budget(**limits)  # type: ignore[arg-type]
