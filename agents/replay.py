@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from agents.manifest import AgentSpec
 from agents.runs import Inputs, Loaded, Result, Runner
 from agents.sources import SourceError
-from telemetry import logger, script
+from telemetry import logger
 
 OUTAGE: Final = 12  # runs in a row that failed for no fault of the agents: the endpoint is down
 
@@ -84,27 +84,15 @@ def prompt_hash(spec: AgentSpec, runner: Runner) -> str | None:
 
 
 def already_replayed() -> set[Key]:
-    """What the log holds of earlier replays, failures of others left out."""
+    """What live log and sealed data hold of earlier replays, failures of others left out."""
+    from telemetry import store
+    from telemetry.rows import Window
+
+    rows = store.connect(Window(source="replay", kind="run")).execute(
+        "select agent, as_of, prompt_hash, error_kind from events where as_of is not null"
+    )
     return {
-        (row["agent"], row["as_of"], row.get("prompt_hash"))
-        for row in _rows()
-        if row.get("source") == "replay" and row.get("kind") == "run" and row.get("as_of")
-        if row.get("error_kind") not in logger.INFRASTRUCTURE
+        (agent, day, prompt)
+        for agent, day, prompt, kind in rows.fetchall()
+        if kind not in logger.INFRASTRUCTURE
     }
-
-
-def _rows() -> Iterator[dict[str, Any]]:
-    import orjson
-
-    path = script.root() / logger.LOG_PATH
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        for line in file:
-            if b'"replay"' in line:  # most lines are not: a cheap look before the parse
-                try:
-                    row = orjson.loads(line)
-                except ValueError:
-                    continue  # a torn line; the rollup counts and reports those
-                if isinstance(row, dict):
-                    yield row

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ import yaml
 from agents import orchestrator, sources
 from agents.manifest import load_manifest
 from agents.runs import packed
-from telemetry import script
+from telemetry import retention, script
 from tests.conftest import REPOSITORY
 from tests.loopback import Loopback, Reply, chat, error
 
@@ -360,6 +362,15 @@ class Days:
         return list(sources.Snapshot(REPOSITORY / sources.SAMPLE).days()[-count:])
 
 
+def test_sealed_days_are_not_replayed_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    troupe(root, "good")
+    assert orchestrator.main(["--replay", "4", "--quiet"]) == script.OK
+    assert sum(retention.seal(today=dt.date(2999, 1, 1)).rows_by_day.values()) == 4
+    assert orchestrator.main(["--replay", "5", "--json", "--quiet"]) == script.OK
+    again = json.loads(capsys.readouterr().out)
+    assert (again["runs"], again["skipped"]) == (1, 4)
+
+
 def test_a_replay_sees_nothing_of_the_future(root: Path) -> None:
     copied(root)
     arguments = ["--replay", "10", "--quiet", "--agent", "macro_watcher", "--agent", "geopolitical_risk"]
@@ -459,3 +470,44 @@ def test_equal_inputs_have_equal_hashes() -> None:
 def test_the_real_manifest_has_someone_for_every_wave() -> None:
     inputs = {spec.inputs for spec in load_manifest(REPOSITORY).enabled()}
     assert inputs == {"macro", "headlines", "quotes", "outputs", "findings"}
+
+
+@pytest.mark.slow
+def test_the_sample_tells_useful_agents_from_the_echo(root: Path) -> None:
+    """What a first night's retirement stands on: alerts that beat the base rate, and one agent not worth its keep."""
+    copied(root)
+    assert orchestrator.main(["--replay", "130", "--quiet"]) == script.OK
+    runs = rows(root)
+    assert len(runs) == 4 * 130
+    assert not [row for row in runs if row["error"]]
+    outcomes = [
+        json.loads(line) for line in (REPOSITORY / "telemetry/outcomes.jsonl").read_text().splitlines()
+    ]
+    events = {
+        (row["date"], row.get("series") or row.get("region")): row["event"]
+        for row in outcomes
+        if "event" in row
+    }
+    fills = {
+        (row["date"], f"{row['symbol']}:{row['buy_venue']}>{row['sell_venue']}"): row["filled"]
+        for row in outcomes
+        if row["kind"] == "fill"
+    }
+
+    def said(agent: str) -> set[tuple[str, str]]:
+        return {(row["as_of"], key) for row in runs if row["agent"] == agent for key in row["signals"].split()}
+
+    def reward(agent: str) -> list[float]:
+        return [row["reward"] for row in runs if row["agent"] == agent]
+
+    for agent in ("macro_watcher", "geopolitical_risk"):
+        alerts = {(day, key.split(":")[0]) for day, key in said(agent)} & events.keys()
+        base = [event for (_, subject), event in events.items() if subject in {name for _, name in alerts}]
+        assert sum(events[alert] for alert in alerts) / len(alerts) > 1.2 * sum(base) / len(base)
+    named = said("arbitrage_finder")
+    assert named <= fills.keys(), "what crosses has an outcome"
+    assert sum(fills[one] for one in named) / len(named) > 0.7
+    for agent in ("macro_watcher", "geopolitical_risk", "arbitrage_finder"):
+        assert mean(reward(agent)) > 0.05
+    echo = reward("vix_echo")
+    assert mean(echo) + 2 * stdev(echo) / len(echo) ** 0.5 < 0.05
