@@ -33,11 +33,11 @@ class Compared:
 
 
 def pair_of(
-    champion_sha256: str, challenger_sha256: str, suites: Iterable[str], model: str, provider: str
+    champion_sha256: str, challenger_sha256: str, suites: Iterable[str], model: Mapping[str, Any]
 ) -> str:
     """Names a comparison: both texts (in either order), the suites, the model and the scoring version."""
     texts = sorted((champion_sha256, challenger_sha256))
-    about = {"texts": texts, "suites": sorted(suites), "model": model, "provider": provider}
+    about = {"texts": texts, "suites": sorted(suites), "model": dict(model)}
     return key_of({**about, "scoring_version": logger.SCORING_VERSION})
 
 

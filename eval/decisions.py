@@ -33,6 +33,13 @@ class Decision:
 
 def write_decision(decision: Decision) -> Path:
     """Keep a decision under a name of its own, checked; the same one twice is one file. Relative to the root."""
+    path, text = prepared(decision)
+    script.write_atomic(script.root() / path, text)
+    return path
+
+
+def prepared(decision: Decision) -> tuple[Path, str]:
+    """Where a decision goes, relative to the root, and its text; an earlier one is never overwritten."""
     row = asdict(decision)
     _check(row, "decision")
     stem = f"{decision.date}-{decision.kind}-{decision.subject}"
@@ -40,11 +47,9 @@ def write_decision(decision: Decision) -> Path:
     while True:
         path = FOLDER / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
         file = script.root() / path
-        if not file.exists():
-            script.write_json(file, row)
-            return path
-        if _load(file, path) == row:
-            return path
+        if not file.exists() or _load(file, path) == row:
+            text = json.dumps(row, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+            return path, text + "\n"
         number += 1
 
 

@@ -233,7 +233,12 @@ def paired_test(
     return test.result()
 
 
-def interval(differences: Sequence[float], alpha: float = 0.05) -> tuple[float, float]:
-    """The confidence interval of a mean of bounded differences, without a decision."""
-    result = paired_test(differences, alpha, min_cases=len(differences) + 1)
+def interval(
+    differences: Sequence[float], alpha: float = 0.05, horizon: int | None = None
+) -> tuple[float, float]:
+    """The confidence interval of a mean of bounded differences, of at most `horizon` planned ones."""
+    test = PairedTest(horizon or len(differences), alpha, min_cases=len(differences) + 1)
+    for difference in differences:
+        test.add(difference)
+    result = test.result()
     return result.ci_low, result.ci_high

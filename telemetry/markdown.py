@@ -18,7 +18,7 @@ _INVISIBLE = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()!|~$])")
-_LINE_START = re.compile(r"^(\s*)([-+=]|\d+[.)])")
+_LINE_START = re.compile(r"^(\s*)([-+=](?=[-+=\s]|$)|\d+[.)](?=\s|$))")  # a list, a heading, a rule
 _REFERENCE = re.compile(r"\b(gh)-(?=\d)", re.IGNORECASE)
 _WWW = re.compile(r"\b(www)\.", re.IGNORECASE)
 _BACKTICKS = re.compile(r"`+")

@@ -39,7 +39,7 @@ def test_cell_and_quote_leave_nothing_for_github_to_act_on(text: str) -> None:
     for line in markdown.quote(text).splitlines():
         assert line.startswith(">")
         assert not LINKS.search(line[1:])
-        assert not re.match(r"> ?(#|[-+=]|\d+[.)])", line)
+        assert not re.match(r"> ?(#|[-+=]([-+=]|\s|$)|\d+[.)](\s|$))", line)
 
 
 @given(st.text())

@@ -1,0 +1,204 @@
+"""Is a challenger better than the champion? Tests prompts in pairs on unseen cases, and promotes what is better."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telemetry import script
+
+if TYPE_CHECKING:
+    from eval.ab_night import Night
+
+
+def ab_test_prompts(
+    prompt_paths: Sequence[str], min_trials: int = 1, promote_if_delta: float = 0.01
+) -> dict[str, Any]:
+    """Test these prompts (none: all that have a challenger), promote what is better, and return the report."""
+    from eval.ab_night import Night, run_night
+
+    settings = {"trials": min_trials, "min_effect": promote_if_delta}
+    return run_night(Night(tuple(map(str, prompt_paths)), settings, quiet=True))
+
+
+def parser() -> script.Parser:
+    """The command line."""
+    made = script.Parser(__doc__, prog="python -m eval.ab_testing")
+    add = made.add_argument
+    add("--prompt", action="append", default=[], metavar="FILE", help="only this prompt (repeatable)")
+    add("--trials", type=_at_least(1), metavar="K", help="trials per case and arm (manifest: ab_test.trials)")
+    add("--alpha", type=float, metavar="A", help="how often a useless challenger may be promoted (manifest)")
+    add("--min-effect", type=float, metavar="E", help="smallest improvement worth having (manifest)")
+    add("--max-usd", type=float, metavar="USD", help="stop before spending more (manifest: budget)")
+    add("--max-calls", type=_at_least(1), metavar="N", help="stop after N model calls (manifest)")
+    add("--max-seconds", type=float, metavar="S", help="stop after S seconds (manifest)")
+    add("--timeout-s", type=float, default=60.0, metavar="S", help="per model call (default: 60)")
+    add("--concurrency", type=_at_least(1), default=16, metavar="N", help="calls at once (default: 16)")
+    add("--seed", type=int, default=0, help="of the order of cases and of the offline noise (default: 0)")
+    add(
+        "--split",
+        choices=["holdout", "tune", "all"],
+        default="holdout",
+        help="which cases (default: holdout; on any other nothing is promoted)",
+    )
+    add("--offline-noise", type=float, default=0.0, metavar="P", help="share of offline answers that err")
+    add(
+        "--shard",
+        type=_shard,
+        default=(1, 1),
+        metavar="I/N",
+        help="run only the I-th of N parts; then --merge",
+    )
+    add("--merge", type=Path, metavar="DIR", help="decide from the shards in DIR, without any call")
+    add("--dry-run", action="store_true", help="say what would be compared; no call, nothing written")
+    add("--force", action="store_true", help="also pairs that were decided before, from the start")
+    add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")
+    add("--prompt-price-per-mtok", type=float, metavar="USD", help="price of a million tokens in")
+    add("--completion-price-per-mtok", type=float, metavar="USD", help="and of a million out")
+    return made
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    """Run a night, tell what came of it."""
+    from eval.ab_night import run_night
+
+    night = _night(args)
+    if args.dry_run:
+        return _dry_run(night, args)
+    try:
+        report = run_night(night)
+    except KeyboardInterrupt:
+        raise script.Stopped("interrupted; the same command goes on where it was") from None
+    _tell(report, args)
+    return _exit_code(report)
+
+
+def _exit_code(report: dict[str, Any]) -> int:
+    from eval.ab_report import MAX_LOST
+
+    outage = any(
+        arm["verdict"] == "inconclusive" and arm["cases_lost"] > MAX_LOST * max(1, arm["cases_available"])
+        for test in report["tests"]
+        for arm in test["arms"]
+    )
+    return script.STOPPED if report["status"] == "stopped" or outage else script.OK
+
+
+def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
+    from eval.ab_markdown import bounds, points
+    from eval.ab_night import NOTHING
+
+    for problem in report["problems"]:
+        print(f"warning: {problem}", file=sys.stderr)
+    if report["stop_reason"]:
+        print(f"stopped early: {report['stop_reason']}; the same command goes on", file=sys.stderr)
+    if args.json:
+        print(json.dumps(report, sort_keys=True, ensure_ascii=False))
+        return
+    if args.quiet:
+        return
+    for test in report["tests"]:
+        for arm in test["arms"]:
+            verdict = "PROMOTED" if arm["promoted"] else arm["verdict"]
+            print(
+                f"{test['prompt']} {arm['variant']}: {verdict}, {points(arm['effect'])} points "
+                f"({bounds(arm['ci_low'], arm['ci_high'])}), evidence {arm['e_value']:.3g}:1, "
+                f"{arm['cases_used']} of {arm['cases_available']} cases; {arm['reason']}"
+            )
+        for skip in test["skipped"]:
+            where = f" ({skip['reference']})" if skip["reference"] else ""
+            print(f"{test['prompt']} {skip['variant']}: not run, {skip['reason']}{where}")
+    if args.shard[1] > 1:
+        print("shard done; decide with --merge DIR once all are there")
+    elif not any(test["arms"] for test in report["tests"]):
+        print(NOTHING)
+    else:
+        print("report: meta/reports/ab_test_report.md")
+
+
+def _dry_run(night: Night, args: argparse.Namespace) -> int:
+    from agents.manifest import load_manifest
+    from eval.ab_night import model_of, settings_of
+    from eval.ab_plan import make_plan
+    from eval.metadata import model_identity
+
+    manifest = load_manifest()
+    settings = settings_of(night, manifest)
+    identity = model_identity(model_of(night, manifest, settings))
+    plan = make_plan(manifest, night.prompts, settings, identity)
+    tests: list[dict[str, Any]] = [
+        {
+            "prompt": test.prompt,
+            "agents": list(test.agents),
+            "challengers": [arm.variant.name for arm in test.arms],
+            "cases": len(test.units(plan.order)),
+            "alpha": test.alpha,
+            "skipped": [asdict(skip) for skip in test.skipped],
+        }
+        for test in plan.tests
+    ]
+    value = {"tests": tests, "max_trials": plan.max_calls, "problems": list(plan.problems), "model": identity}
+    if args.json:
+        print(json.dumps(value, sort_keys=True))
+    elif not args.quiet:
+        for test in tests:
+            print(
+                f"{test['prompt']}: champion against {', '.join(test['challengers']) or 'nothing new'} "
+                f"on {test['cases']} cases of {', '.join(test['agents'])}"
+            )
+            for skip in test["skipped"]:
+                print(f"  {skip['variant']}: not run, {skip['reason']}")
+        print(f"at most {plan.max_calls} trials; nothing was called or written")
+    return script.OK
+
+
+def _night(args: argparse.Namespace) -> Night:
+    from eval.ab_night import Night
+    from telemetry.pricing import Override
+
+    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
+    if (prices[0] is None) != (prices[1] is None):
+        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok go together")
+    if args.merge is not None and args.shard[1] > 1:
+        raise script.BadInput("--shard and --merge: one at a time")
+    names = ("trials", "alpha", "min_effect", "seed", "split", "offline_noise", "force", "allow_unpinned")
+    return Night(
+        prompts=tuple(args.prompt),
+        settings={name: getattr(args, name) for name in names},
+        concurrency=args.concurrency,
+        max_usd=args.max_usd,
+        max_calls=args.max_calls,
+        max_seconds=args.max_seconds,
+        timeout_s=args.timeout_s,
+        price=None if prices[0] is None else Override(*prices),
+        shard=args.shard,
+        merge=args.merge,
+        quiet=args.quiet or args.json,
+    )
+
+
+def _at_least(least: int) -> Any:
+    def whole_number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}")
+        return value
+
+    return whole_number
+
+
+def _shard(text: str) -> tuple[int, int]:
+    part, _, of = text.partition("/")
+    if not (part.isdigit() and of.isdigit() and 1 <= int(part) <= int(of)):
+        raise argparse.ArgumentTypeError("must be I/N with 1 <= I <= N")
+    return int(part), int(of)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
