@@ -150,7 +150,8 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
                 min(args.concurrency, REPLAY_CONCURRENCY),
             )
             return _report_replay(outcome, args)
-        day = args.as_of or (days[-1] if days else None)
+        # The live source is asked for "now", not for a date that may be over by the time it answers.
+        day = args.as_of or (days[-1] if days and source.mode == "snapshot" else None)
         with logger.source("shadow" if args.shadow else "runtime"):
             results = await waves.run_waves(
                 manifest, chosen, runner, inputs, day, _progress(None, args.quiet)

@@ -495,7 +495,9 @@ def test_the_sample_tells_useful_agents_from_the_echo(root: Path) -> None:
     }
 
     def said(agent: str) -> set[tuple[str, str]]:
-        return {(row["as_of"], key) for row in runs if row["agent"] == agent for key in row["signals"].split()}
+        return {
+            (row["as_of"], key) for row in runs if row["agent"] == agent for key in row["signals"].split()
+        }
 
     def reward(agent: str) -> list[float]:
         return [row["reward"] for row in runs if row["agent"] == agent]
