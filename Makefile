@@ -11,7 +11,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 night: $(READY) ## run the whole loop once, with no key if none is set
-	@$(PY) -m telemetry.summarize
+	@$(PY) -m meta.night
 
 test: $(READY) lint ## everything that has to hold: lint, types, layers, tests
 	@$(PY) -m pytest -n auto
