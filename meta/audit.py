@@ -184,21 +184,21 @@ def log(history: History) -> list[dict[str, Any]]:
 
 
 def _effect(verdict: Mapping[str, Any]) -> str:
-    mean, low, high = (verdict.get(name) for name in ("mean", "ci_low", "ci_high"))
-    if isinstance(mean, int | float):
+    effect, low, high = (verdict.get(name) for name in ("effect", "ci_low", "ci_high"))
+    if isinstance(effect, int | float):
         interval = (
             f" ({100 * low:+.1f} .. {100 * high:+.1f})"
             if isinstance(low, int | float) and isinstance(high, int | float)
             else ""
         )
-        return f"{100 * mean:+.1f} points{interval}"
+        return f"{100 * effect:+.1f} points{interval}"
     reward = verdict.get("rolling_avg_reward")
     return f"mean reward {reward:+.3f}" if isinstance(reward, int | float) else ""
 
 
 def _evidence(verdict: Mapping[str, Any]) -> str:
     if isinstance(verdict.get("e_value"), int | float):
-        return f"{verdict['e_value']:.0f}:1 on {verdict.get('n_used')} cases"
+        return f"{verdict['e_value']:.0f}:1 on {verdict.get('cases_used')} cases"
     if isinstance(verdict.get("upper_bound"), int | float):
         return f"upper bound {verdict['upper_bound']:+.3f} on {verdict.get('n')} runs"
     return ""

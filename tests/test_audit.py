@@ -63,11 +63,11 @@ def promote(root: Path, text: str, verdict: str = "promote") -> Path:
             report_sha256=sha256(root / REPORT),
             verdict={
                 "verdict": verdict,
-                "mean": 0.083,
+                "effect": 0.083,
                 "ci_low": 0.031,
                 "ci_high": 0.134,
                 "e_value": 34.0,
-                "n_used": 118,
+                "cases_used": 118,
             },
             metadata={},
         )
