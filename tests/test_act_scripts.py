@@ -22,6 +22,30 @@ def night(tmp_path: Path) -> Night:
     return night
 
 
+def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(night: Night) -> None:
+    night.start()
+    ran = night.run("prompt_ab_test", "schedule")
+    assert ran.results == {"produce": "success", "publish": "success"}, ran.log
+    form = KINDS["ab_champion"]
+    request = ran.requests[form.branch]
+    assert request["body"].startswith("> **Promote `geopolitical_risk` challenger B?**")
+    assert request["commit-message"].startswith("Promote geopolitical_risk: +")
+    better = (night.tree / "agents/prompts/variants/geopolitical_risk/B.md").read_text()
+    changed = night.diff(form.branch)
+    decision = changed.pop(next(name for name in changed if name.startswith("meta/decisions/")))
+    assert json.loads(decision)["decision"] == "promote"
+    assert changed.pop("agents/prompts/geopolitical_risk.md") == better
+    assert changed.pop("agents/prompts/variants/geopolitical_risk/champion.md") == better
+    assert sorted(changed) == [f"{form.report}.json", f"{form.report}.md"]
+    assert_explained(night, form.branch, "agents/prompts/geopolitical_risk.md")
+
+    night.commit("merged")
+    (night.store / "pr-meta-prompt-ab-champion.json").unlink()
+    ran = night.run("prompt_ab_test", "schedule")
+    assert (ran.results, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert "Nothing to propose" in ran.summaries["produce"]
+
+
 def log_idle_runs(night: Night, agent: str, n: int = 150) -> None:
     """Telemetry of an agent that never finds anything; committed, since a runner brings none of its own."""
     with script.using_root(night.tree), logger.source("replay"):
