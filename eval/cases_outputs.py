@@ -5,8 +5,7 @@ Labelling rule: the defect is the one planted, and its severity is that of its k
 |---|---|---|
 | schema | a required field left out, or text where a number is due | high |
 | out_of_range | risk_score outside 0..100, z_score beyond 25, profit_pct above 20 | high |
-| contradiction | a signal or a rationale against the sign of the change, a calm rationale at a score over 80, buying
-and selling at one venue | high |
+| contradiction | signal or rationale against the sign of the change; calm words at a score over 80; one venue | high |
 | unsupported | the rationale cites a number that the item does not hold | med |
 | duplicate | the same item twice | low |
 | stale | the item's date 4 or more days before `as_of` | med |
