@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,12 +37,13 @@ def rates(arms: dict[str, PromptSet], *agents: str) -> Scores:
     )
 
 
-def test_naive_is_well_below_the_champion_and_the_champion_below_the_best_known(here: Path) -> None:
+def test_the_champion_is_well_above_naive_rules_and_nothing_is_perfect(here: Path) -> None:
+    """Holds on any later day, too: a champion may come near the best known, or pass it, by merged pull requests."""
     found = scores()
     assert set(BUILT_IN) <= set(found)
     for agent in BUILT_IN:
         naive, champion, best = (found[agent][arm]["holdout"] for arm in ("naive", "champion", "best"))
-        assert naive + 0.15 <= champion <= best - 0.10, agent
+        assert naive + 0.15 <= champion < 1.0, agent
         assert 0.90 <= best < 1.0, agent  # some cases wait for a better agent, not for a better threshold
     assert f"| reviewer | {found['reviewer']['naive']['tune']:.0%} /" in scores_table(found)
 
@@ -62,6 +64,9 @@ def test_the_shipped_champions_are_the_live_prompts(here: Path) -> None:
 def test_one_shipped_challenger_is_better_and_one_only_looks_so(here: Path) -> None:
     def gain(agent: str) -> tuple[float, float]:
         prompt = f"agents/prompts/{agent}.md"
+        origin = variants.origin(prompt, variants.sha256(variants.load_variant(prompt, "B")))
+        if origin is None or origin.source != "shipped":
+            pytest.skip(f"B of {agent} is a later proposal by now")
         live = PromptSet(here)
         arms = {name: live.with_overrides({prompt: variants.load_variant(prompt, name)}) for name in "AB"}
         found = rates(arms, agent)[agent]
@@ -79,9 +84,11 @@ def test_one_shipped_challenger_is_better_and_one_only_looks_so(here: Path) -> N
 def test_one_changed_word_in_one_agents_rules_moves_that_agents_scores_and_no_other(here: Path) -> None:
     live = PromptSet(here)
     prompt = "agents/prompts/geopolitical_risk.md"
-    text = live.text(prompt)
-    assert text.count("  shelling: ") == 1
-    changed = live.with_overrides({prompt: text.replace("  shelling: ", "  yelling: ")})
+    text, edits = re.subn(
+        r"^report_threshold: \S+", "report_threshold: 90", live.text(prompt), flags=re.MULTILINE
+    )
+    assert edits == 1
+    changed = live.with_overrides({prompt: text})
     found = rates({"before": live, "after": changed}, *BUILT_IN)
     moved = [agent for agent, arms in found.items() if arms["before"] != arms["after"]]
     assert moved == ["geopolitical_risk"]
