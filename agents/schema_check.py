@@ -29,7 +29,7 @@ def listed(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def problems(schema: Mapping[str, Any], value: object) -> list[str]:
     """What is wrong with `value`, field by field; empty when it matches."""
-    fast = _fast(json.dumps(schema, sort_keys=True))
+    fast = _fast(_key(schema))
     if fast is not None and fast(value):
         return []
     found: list[str] = []
@@ -43,7 +43,7 @@ def problems(schema: Mapping[str, Any], value: object) -> list[str]:
 
 def errors(schema: Mapping[str, Any], value: object) -> Iterator[ValidationError]:
     """The validation errors themselves, for callers that word them differently."""
-    checker = _validator(json.dumps(schema, sort_keys=True))
+    checker = _validator(_key(schema))
     yield from checker.iter_errors(value)
 
 
@@ -57,16 +57,23 @@ def cut(text: str) -> str:
     return text if len(text) <= 2 * MAX_VALUE else f"{text[:MAX_VALUE]} ... {text[-MAX_VALUE:]}"
 
 
-@functools.lru_cache(maxsize=512)
-def _fast(text: str) -> Callable[[Any], bool] | None:
-    return compiled(json.loads(text))
+def _key(schema: Mapping[str, Any]) -> bytes:
+    """The schema's text names its validator: equal schemas share one, whoever holds them."""
+    import orjson
+
+    return orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)
 
 
 @functools.lru_cache(maxsize=512)
-def _validator(text: str) -> Draft202012Validator:
+def _fast(key: bytes) -> Callable[[Any], bool] | None:
+    return compiled(json.loads(key))
+
+
+@functools.lru_cache(maxsize=512)
+def _validator(key: bytes) -> Draft202012Validator:
     from jsonschema import Draft202012Validator
 
-    return Draft202012Validator(json.loads(text))
+    return Draft202012Validator(json.loads(key))
 
 
 @functools.lru_cache(maxsize=512)
