@@ -66,15 +66,20 @@ def changed(root: Path) -> list[str]:
 
 
 def run_script(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int, dict[str, str]]:
-    """Run the kind's script in the checkout: its exit code and its step outputs."""
+    """Run the kind's script, and first what it needs, in the checkout: exit code and step outputs."""
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value]
     env = {name: value for name, value in os.environ.items() if value or not name.startswith("OPENAI_")}
     with tempfile.TemporaryDirectory() as scratch:
         env["GITHUB_OUTPUT"] = f"{scratch}/output"
-        command = [sys.executable, "-m", *form.command, *flags]
-        done = subprocess.run(command, cwd=root, env=env, stdout=2)  # our stdout is for our result
         output = Path(env["GITHUB_OUTPUT"])
-        return done.returncode, _outputs(output.read_text("utf-8") if output.is_file() else "")
+        code = script.OK
+        for command in (*form.before, (*form.command, *flags)):
+            print("+ python -m", *command, file=sys.stderr, flush=True)
+            done = subprocess.run([sys.executable, "-m", *command], cwd=root, env=env, stdout=2)
+            code = done.returncode
+            if code != script.OK:
+                break
+        return code, _outputs(output.read_text("utf-8") if output.is_file() else "")
 
 
 def _outputs(text: str) -> dict[str, str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from telemetry import script
 
 _DECISIONS = ("meta/decisions/*.json",)
+_MEASURE = (("agents.orchestrator",), ("eval.harness", "--split", "tune"), ("telemetry.rollup",))
+_CRITIQUE = ("meta.critique_loops",)
 _VARIANTS = ("agents/prompts/variants/*/*.md", "agents/prompts/variants/*/lineage.json")
 
 
@@ -26,6 +28,7 @@ class Kind:
         str, ...
     ] = ()  # what it also writes although it is protected: its own traces, checked by content
     draft: bool = False
+    before: tuple[tuple[str, ...], ...] = ()  # run first where there is no data yet, as on a fresh runner
     only_if: str = ""  # a step output of the script: `false` or 0 is not worth a pull request
     options: tuple[str, ...] = ()  # what a person may pass when dispatching by hand
     max_files: int = 60
@@ -83,7 +86,8 @@ KINDS = {
             branch="meta/cross-critiques",
             title="Meta: Cross-agent critiques",
             labels=("meta-agent", "critique"),
-            command=("meta.critique_loops",),
+            before=_MEASURE,
+            command=_CRITIQUE,
             report="meta/reports/cross_critiques",
         ),
         Kind(
@@ -91,6 +95,7 @@ KINDS = {
             branch="meta/prompt-proposals",
             title="Meta: New prompt challengers to test",
             labels=("meta-agent", "prompt-tuning"),
+            before=(*_MEASURE, _CRITIQUE),
             command=("meta.propose",),
             report="meta/reports/proposals",
             allowed=_VARIANTS,
@@ -101,6 +106,7 @@ KINDS = {
             branch="meta/sandbox-patch",
             title="Meta: Code patch that passed the sandbox",
             labels=("meta-agent", "sandbox"),
+            before=(*_MEASURE, _CRITIQUE),
             command=("meta.sandbox",),
             report="meta/reports/sandbox_report",
             records=_DECISIONS,  # what it may change is the code of agents with `sandbox_editable: true`

@@ -30,6 +30,7 @@ FILES = {
     "agents/prompts/variants/macro_watcher/B.md": "Watch them better.\n",
     "meta/reports/ab_test_report.md": "old\n",
     "meta/decisions/2026-01-01-ab_champion-x.json": "{}\n",
+    "agents/__init__.py": "",
     "eval/__init__.py": "",
     "meta/__init__.py": "",
     "eval/suites/macro.jsonl": "{}\n",

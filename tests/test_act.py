@@ -48,6 +48,8 @@ def script(night: Night, kind: str, body: str) -> None:
     """Let the script of a kind write its report and do `body`."""
     form = KINDS[kind]
     text = REPORT.format(report=form.report) + body
+    for command in form.before:
+        repo.write(night.tree, command[0].replace(".", "/") + ".py", "")
     repo.write(night.tree, form.command[0].replace(".", "/") + ".py", text)
 
 

@@ -90,9 +90,25 @@ def test_nothing_promoted_hands_over_nothing(root: Path) -> None:
 
 
 def test_an_unchanged_tree_hands_over_nothing(root: Path) -> None:
-    repo.write(root, "meta/critique_loops.py", "")
+    for name in (
+        "agents/orchestrator",
+        "eval/harness",
+        "telemetry/__init__",
+        "telemetry/rollup",
+        "meta/critique_loops",
+    ):
+        repo.write(root, f"{name}.py", "")
     code, summary, _ = produce(root, "", kind="critiques")
     assert (code, "no file changed" in summary, (root.parent / "handover").exists()) == (0, True, False)
+
+
+def test_what_a_script_needs_runs_first_and_its_failure_is_the_jobs(root: Path) -> None:
+    repo.write(root, "agents/orchestrator.py", "raise SystemExit(3)")
+    code, summary, _ = produce(root, "", kind="critiques")
+    assert (code, "Stopped early" in summary) == (0, True)
+    repo.write(root, "agents/orchestrator.py", "raise SystemExit(2)")
+    code, summary, _ = produce(root, "", kind="critiques")
+    assert (code, "The script failed with exit code 2" in summary) == (2, True)
 
 
 def test_stopping_early_is_no_failure_and_proposes_nothing(root: Path) -> None:
