@@ -1,7 +1,7 @@
 """The openai SDK, used leanly: one connection pool per event loop, answers as bytes, none larger than it should be.
 
 `client.post(..., cast_to=httpx2.Response)` is the SDK's own door for responses that it shall not turn into
-pydantic objects: authentication, errors and the pool are the SDK's, and a call costs a third less CPU.
+pydantic objects: authentication, errors and the pool are the SDK's, and a call costs a quarter less CPU.
 """
 
 from __future__ import annotations
@@ -34,12 +34,17 @@ class TooLarge(Exception):
 
 @functools.cache
 def sdk() -> Any:
-    """The SDK, imported when first needed; with the collector off, which finds nothing among so many new classes."""
+    """The SDK, imported when first needed, out of the garbage collector's sight.
+
+    Its hundred thousand objects live as long as the process. Not scanning them while they are made, nor again at
+    exit, saves 0.1 s of CPU, a fifth of what the import costs.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         import openai
     finally:
+        gc.freeze()
         if enabled:
             gc.enable()
     return openai
