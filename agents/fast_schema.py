@@ -43,9 +43,18 @@ def _compile(schema: Any) -> Check:
         checks.append(make(argument))
     if done & schema.keys():
         checks.append(_object(schema))
-    if len(checks) == 1:
-        return checks[0]
-    return lambda value: all(check(value) for check in checks)
+    return _all_of(checks)
+
+
+def _all_of(checks: list[Check]) -> Check:
+    """Short-circuit `and`, without a generator for the one or two checks that most schemas have."""
+    if not checks:
+        return lambda value: True
+    first, *rest = checks
+    if not rest:
+        return first
+    others = _all_of(rest)
+    return lambda value: first(value) and others(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -108,7 +117,7 @@ def _object(schema: Mapping[str, Any]) -> Check:
 
 def _items(argument: Any) -> Check:
     rule = _compile(argument)
-    return lambda value: not isinstance(value, list) or all(rule(item) for item in value)
+    return lambda value: not isinstance(value, list) or all(map(rule, value))
 
 
 def _pattern(argument: Any) -> Check:

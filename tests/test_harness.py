@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from eval import harness, replay
 from telemetry import logger, script
@@ -75,6 +76,28 @@ def test_a_run_grades_every_case_and_writes_results_events_deliberations_and_his
     assert told["run_type"] == "eval"
     assert told["summary"]["agents"]["beta"]["passed"] == 16
     assert not list((checkout / ".ratchet").glob("*")), "a complete run leaves no journal"
+
+
+def test_every_row_that_an_eval_logs_fits_the_event_schema(
+    checkout: Path, endpoint: Loopback, repository: Path
+) -> None:
+    assert harness.main(["--quiet"]) == script.OK
+    check = Draft202012Validator(json.loads((repository / "telemetry/event.schema.json").read_text()))
+    for kind in ("run", "llm_call", "evaluation"):
+        for row in rows(checkout, kind):
+            check.validate(row)
+
+
+def test_a_model_without_a_price_under_a_cap_is_refused_before_the_first_call(
+    checkout: Path, endpoint: Loopback, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_MODEL", "house-model-1")
+    assert harness.main(["--quiet", "--max-usd", "1"]) == script.BAD_INPUT
+    assert "--prompt-price-per-mtok" in capsys.readouterr().err
+    assert not endpoint.requests
+    priced = ["--prompt-price-per-mtok", "1", "--completion-price-per-mtok", "2"]
+    assert harness.main(["--quiet", "--max-usd", "1", *priced]) == script.OK
+    assert result(checkout, "alpha")["summary"]["cost_usd"] == pytest.approx(20 * (100 * 1 + 20 * 2) / 1e6)
 
 
 def test_the_metadata_says_with_what_it_was_measured(checkout: Path, endpoint: Loopback) -> None:

@@ -64,6 +64,7 @@ asyncio.run(main())
 
 _CLIENT = """
 from agents.llm_client import OpenAIModel
+from telemetry import script
 
 async def main():
     model = OpenAIModel(api_key="none", base_url=sys.argv[1], concurrency=CONCURRENCY)
@@ -118,7 +119,7 @@ def used(*arguments: str, url: str = "") -> Used:
     wall = time.perf_counter() - start
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise RuntimeError(f"{arguments[:2]} failed with {child.returncode}")
+        raise RuntimeError(f"a side of the benchmark failed with {child.returncode}")
     return Used(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
