@@ -122,6 +122,7 @@ def _arm(one: Comparison, board: Board, ended: Ended, origins: Mapping[str, Orig
         "cases_available": len(one.units),
         "cases_lost": len(one.lost),
         "calls": len(own),
+        "failed_calls": _rounded(_failed_share(attempts)),
         "cost_usd": total_cost(own),
         "champion": _arm_figures([t for pair in one.pairs for t in pair.champion]),
         "challenger": _arm_figures([t for pair in one.pairs for t in pair.challenger]),
@@ -148,9 +149,8 @@ def _verdict(
         return "inconclusive", f"the run stopped early ({ended.stopped}); run it again to go on"
     if undecided:
         return "inconclusive", f"{len(one.units) - len(one.pairs) - len(one.lost)} cases were not run"
-    lost, calls = attempts[0] + attempts[2], attempts[1] + attempts[3]
-    if calls and lost / calls > MAX_LOST:
-        return "inconclusive", f"{lost} of {calls} calls failed, at most {MAX_LOST:.0%} may"
+    if (share := _failed_share(attempts)) > MAX_LOST:
+        return "inconclusive", f"{share:.0%} of the calls failed, at most {MAX_LOST:.0%} may"
     if result.verdict == "inconclusive" or len(one.pairs) < settings.min_cases:
         return "inconclusive", f"{len(one.pairs)} cases, at least {settings.min_cases} are needed"
     if settings.split != "holdout":
@@ -170,6 +170,10 @@ def _attempts(one: Comparison, board: Board) -> tuple[int, int, int, int]:
             counts[place] += sum(not trial.counted for trial in trials)
             counts[place + 1] += len(trials)
     return counts[0], counts[1], counts[2], counts[3]
+
+
+def _failed_share(attempts: tuple[int, int, int, int]) -> float:
+    return (attempts[0] + attempts[2]) / max(1, attempts[1] + attempts[3])
 
 
 def _scores(pairs: Sequence[Pair]) -> tuple[float | None, float | None]:

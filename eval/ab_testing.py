@@ -83,7 +83,7 @@ def _exit_code(report: dict[str, Any]) -> int:
     from eval.ab_report import MAX_LOST
 
     outage = any(
-        arm["verdict"] == "inconclusive" and arm["cases_lost"] > MAX_LOST * max(1, arm["cases_available"])
+        arm["verdict"] == "inconclusive" and arm["failed_calls"] > MAX_LOST
         for test in report["tests"]
         for arm in test["arms"]
     )

@@ -203,7 +203,7 @@ class PairedTest:
 
     def _bound(self, sign: int, outside: float, inside: float) -> float:
         goal = self._low_goal if sign > 0 else self._high_goal
-        for _ in range(30):  # halving: to 2e-9
+        for _ in range(22):  # halving: to 5e-7, never to the optimistic side
             middle = (outside + inside) / 2
             wealth = self._bet(sign, middle)
             for difference, weight in self._seen:

@@ -6,10 +6,17 @@ two to the same answers.
 
 from __future__ import annotations
 
+import json
+import statistics
+import tempfile
 from math import log
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eval import sequential as rule
+from eval import suites
+from telemetry import script
+from tests import eval_checkout
 from tests.bench import Row
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
 REPETITIONS = 2000
 CASES, TRIALS, ALPHA = 120, 3, 0.05
 DIFFICULTY = (1.4, 0.6)  # beta, mean 0.7: many cases nearly always right, some nearly never
+MAX_RATIO = 1.20  # of the wall time of a bare loop
 YEARS = 10  # simulated, so that one lucky year proves nothing
 
 
@@ -191,4 +199,55 @@ def main() -> list[Row]:
         Row("false promotions a year", f"{false:.1f}", f"{year['false, naive']:.0f}", "", "<= 5", false <= 5)
     )
     row("true improvements found in a year", found, "", ">= 80%", found >= 0.8)
-    return rows
+    return [*rows, against_the_bare_loop()]
+
+
+def against_the_bare_loop() -> Row:
+    """A whole A/B run of 400 cases x 2 arms against a bare SDK loop of as many calls, start-up included."""
+    from tests.bench import harness
+
+    bare, ours = [], []
+    with (
+        harness.endpoint() as url,
+        tempfile.TemporaryDirectory() as plain,
+        tempfile.TemporaryDirectory() as night,
+    ):
+        eval_checkout.make(Path(plain), harness.AGENTS, harness.CASES)
+        _checkout(Path(night), harness.CASES)
+        for _ in range(harness.ROUNDS):
+            bare.append(harness.used("-c", harness._GIVEN + harness._BARE, url, plain))
+            ours.append(
+                harness.used(
+                    *("-m", "eval.ab_testing", "--root", night, "--quiet", "--force", "--trials", "1"),
+                    url=url,
+                )
+            )
+            report = json.loads(Path(night, "meta/reports/ab_test_report.json").read_text())
+            assert report["spend"]["calls"] == harness.CALLS, report["spend"]
+    ratio = statistics.median(mine.wall_s / other.wall_s for mine, other in zip(ours, bare, strict=True))
+    return Row(
+        f"{harness.CALLS} trials, {harness.CONCURRENCY} at a time, {harness.LATENCY_MS} ms: decided, logged, reported",
+        f"{statistics.median(each.wall_s for each in ours):.2f} s",
+        f"{statistics.median(each.wall_s for each in bare):.2f} s bare AsyncOpenAI",
+        f"{ratio:.2f}",
+        f"<= {MAX_RATIO:.2f}",
+        ratio <= MAX_RATIO,
+    )
+
+
+def _checkout(root: Path, cases: int) -> None:
+    """One agent with that many holdout cases, all of which are needed before anything may be decided."""
+    eval_checkout.make(root, ("alpha",), 3 * cases)
+    path = Path("eval/suites/alpha.jsonl")
+    with script.using_root(root):
+        lines = (root / path).read_text().splitlines(keepends=True)
+        unseen = [line for line in lines if suites.split(json.loads(line)["id"]) == "holdout"]
+        (root / path).write_text("".join(unseen[:cases]))
+        suites.pin([path])
+    manifest = json.loads((root / "agents/manifest.yaml").read_text())
+    (root / "agents/manifest.yaml").write_text(json.dumps({**manifest, "ab_test": {"min_cases": cases}}))
+    text = (root / "agents/prompts/alpha.md").read_text()
+    folder = root / "agents/prompts/variants/alpha"
+    folder.mkdir(parents=True)
+    (folder / "champion.md").write_text(text)
+    (folder / "B.md").write_text(text + "Take your time.\n")
