@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +41,8 @@ def run_suite(
 
 def spec_of(module: str, callable_spec: str, suite_path: str, eval_adapter: str) -> AgentSpec:
     """The manifest's entry for this callable, if there is one (that suite's own before another's), else a bare one."""
+    from dataclasses import replace
+
     from agents.manifest import MANIFEST, AgentSpec, load_manifest
 
     owner = callable_spec.partition(".")[0]

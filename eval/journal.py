@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from typing import Any
 from telemetry import logger, script
 
 FOLDER = Path(".ratchet")  # below the root; ignored by git
+MAX_AGE_S = 20 * 3600  # since its last line; what was left over from yesterday is not part of tonight
 
 
 def key_of(about: Mapping[str, Any]) -> str:
@@ -37,7 +39,8 @@ class Journal:
         self.path, self.key = path, key_of(about)
         self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._file = self._open()
-        keep = self._read() if resume else 0
+        fresh = time.time() - os.fstat(self._file).st_mtime <= MAX_AGE_S
+        keep = self._read() if resume and fresh else 0
         if keep == 0:
             self.rows.clear()
         os.ftruncate(self._file, keep)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -192,6 +194,15 @@ def test_without_resume_a_journal_starts_afresh(tmp_path: Path) -> None:
     with Journal(tmp_path / "j.jsonl", {}) as journal:
         run(jobs([case(1)]), journal=journal)
     with Journal(tmp_path / "j.jsonl", {}, resume=False) as journal:
+        assert journal.rows == {}
+
+
+def test_a_journal_left_over_from_yesterday_starts_afresh(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j.jsonl", {}) as journal:
+        journal.add(("a",), {})
+    long_ago = time.time() - 21 * 3600
+    os.utime(tmp_path / "j.jsonl", (long_ago, long_ago))
+    with Journal(tmp_path / "j.jsonl", {}) as journal:
         assert journal.rows == {}
 
 
