@@ -174,9 +174,9 @@ def _model(manifest: Manifest, chosen: Sequence[AgentSpec], args: argparse.Names
         raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok: give both or neither")
     limits = manifest.budget
     budget = Budget(
-        max_usd=args.max_usd or limits.max_usd,
-        max_calls=args.max_calls or limits.max_calls,
-        max_seconds=args.max_seconds or limits.max_seconds,
+        max_usd=limits.max_usd if args.max_usd is None else args.max_usd,
+        max_calls=limits.max_calls if args.max_calls is None else args.max_calls,
+        max_seconds=limits.max_seconds if args.max_seconds is None else args.max_seconds,
     )
     model = model_from_env(
         budget=budget,
