@@ -23,6 +23,7 @@ from eval.history import HISTORY, append_history
 from eval.journal import Journal
 from eval.metadata import GitState, model_identity, replay_metadata, seen_in
 from telemetry import script
+from telemetry.markdown import cell
 from telemetry.pricing import Override
 
 JOURNAL = Path(".ratchet/ab_test.jsonl")  # kept after the run: the same night again costs no call
@@ -62,7 +63,7 @@ def run_night(night: Night) -> dict[str, Any]:
         if plan.arms and not sharded:
             carry_out(report, promoted_texts(report, plan.arms))
             _remember(report, board)
-        _announce(report)
+        _announce(report, night.shard)
         return report
 
 
@@ -198,11 +199,18 @@ def _remember(report: dict[str, Any], board: Board) -> None:
     append_history("ab_test", summary, report["metadata"])
 
 
-def _announce(report: dict[str, Any]) -> None:
+def _announce(report: dict[str, Any], shard: tuple[int, int] = (1, 1)) -> None:
     """To GitHub: the step outputs and the job summary."""
     script.set_output("promoted", "true" if report["promoted"] else "false")
     script.set_output("prompts", json.dumps(report["promoted"]))
-    if report["tests"]:
+    problems = "".join(f"\n- {cell(problem, 300)}" for problem in report["problems"])
+    if shard[1] > 1:
+        script.job_summary(
+            f"### A/B test, shard {shard[0]} of {shard[1]}\n\n{report['spend']['trials']} trials."
+        )
+    elif report["tests"]:
         script.job_summary(body(report))
     else:
-        script.job_summary(f"### A/B test\n\n{NOTHING.capitalize()}: no prompt has a new challenger.")
+        script.job_summary(
+            f"### A/B test\n\n{NOTHING.capitalize()}: no prompt has a new challenger.\n{problems}"
+        )

@@ -16,8 +16,8 @@ from agents import schema_check
 from agents.variants import Origin
 from eval.ab_compare import Board, Comparison, Pair, mean_score
 from eval.ab_plan import CONTROL, Settings, Test
-from eval.guardrails import cost_per_case, guardrails, p95, success_rate
-from eval.sequential import LOWER_SHARE, interval
+from eval.guardrails import Guardrail, cost_per_case, guardrails, p95, success_rate
+from eval.sequential import LOWER_SHARE, PairedResult, interval
 from eval.trial import Trial
 from telemetry import limits
 from telemetry.intervals import wilson
@@ -92,7 +92,8 @@ def _arm(one: Comparison, board: Board, ended: Ended, origins: Mapping[str, Orig
     settings = board.plan.settings
     attempts = _attempts(one, board)
     checks = guardrails(one.pairs, len(one.lost), settings, attempts)
-    verdict, reason = _verdict(one, ended, attempts, [c for c in checks if not c.passed], settings)
+    failed = [check for check in checks if not check.passed]
+    verdict, reason = _verdict(one, result, ended, _failed_share(attempts), failed, settings)
     signs = [pair.difference for pair in one.pairs]
     wins, losses = sum(d > 1e-9 for d in signs), sum(d < -1e-9 for d in signs)
     rate = wilson(wins, wins + losses)
@@ -137,20 +138,20 @@ def _arm(one: Comparison, board: Board, ended: Ended, origins: Mapping[str, Orig
 
 def _verdict(
     one: Comparison,
+    result: PairedResult,
     ended: Ended,
-    attempts: tuple[int, int, int, int],
-    failed: Sequence[Any],
+    failed_calls: float,
+    failed: Sequence[Guardrail],
     settings: Settings,
 ) -> tuple[str, str]:
     """The statistical verdict, unless an outage, a missing case or a guardrail speaks against it."""
-    result = one.statistics.result()
     undecided = one.open and not one.exhausted
     if ended.stopped and (undecided or result.verdict == "promote"):
         return "inconclusive", f"the run stopped early ({ended.stopped}); run it again to go on"
     if undecided:
         return "inconclusive", f"{len(one.units) - len(one.pairs) - len(one.lost)} cases were not run"
-    if (share := _failed_share(attempts)) > MAX_LOST:
-        return "inconclusive", f"{share:.0%} of the calls failed, at most {MAX_LOST:.0%} may"
+    if failed_calls > MAX_LOST:
+        return "inconclusive", f"{failed_calls:.0%} of the calls failed, at most {MAX_LOST:.0%} may"
     if result.verdict == "inconclusive" or len(one.pairs) < settings.min_cases:
         return "inconclusive", f"{len(one.pairs)} cases, at least {settings.min_cases} are needed"
     if settings.split != "holdout":

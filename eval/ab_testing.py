@@ -87,15 +87,19 @@ def _exit_code(report: dict[str, Any]) -> int:
         for test in report["tests"]
         for arm in test["arms"]
     )
-    return script.STOPPED if report["status"] == "stopped" or outage else script.OK
+    if report["status"] == "stopped" or outage:
+        return script.STOPPED
+    compared = any(test["arms"] for test in report["tests"])
+    return script.BAD_INPUT if report["problems"] and not compared else script.OK
 
 
 def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
     from eval.ab_markdown import bounds, points
     from eval.ab_night import NOTHING
 
+    compared = any(test["arms"] for test in report["tests"])
     for problem in report["problems"]:
-        print(f"warning: {problem}", file=sys.stderr)
+        print(f"{'warning' if compared else 'error'}: {problem}", file=sys.stderr)
     if report["stop_reason"]:
         print(f"stopped early: {report['stop_reason']}; the same command goes on", file=sys.stderr)
     if args.json:
@@ -116,7 +120,7 @@ def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
             print(f"{test['prompt']} {skip['variant']}: not run, {skip['reason']}{where}")
     if args.shard[1] > 1:
         print("shard done; decide with --merge DIR once all are there")
-    elif not any(test["arms"] for test in report["tests"]):
+    elif not compared:
         print(NOTHING)
     else:
         print("report: meta/reports/ab_test_report.md")

@@ -129,6 +129,18 @@ def test_an_unreadable_variant_is_named_and_the_rest_goes_on(
     assert "warning:" in capsys.readouterr().err
 
 
+def test_a_night_with_nothing_but_broken_variants_fails(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.make(root)
+    world.challenger(root, "B", "x").write_bytes(b"\xff")
+    before = world.tree(root)
+    world.use(monkeypatch, world.Scripted())
+    assert ab_testing.main(["--root", str(root)]) == script.BAD_INPUT
+    assert "error: agents/prompts/solver.md: unreadable: " in capsys.readouterr().err
+    assert world.tree(root) == before
+
+
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
