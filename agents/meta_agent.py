@@ -64,7 +64,11 @@ def payload(inputs: Inputs) -> dict[str, Any]:
         if not isinstance(finding, Mapping) or not finding.get("id"):
             raise InputError(f"findings inputs: findings.{index}: needs an id")
         rows.append(
-            {**finding, "id": str(finding["id"]), "protected_mentions": _protected(finding, protected)}
+            {
+                **finding,
+                "id": str(finding["id"]),
+                "protected_mentions": protected_mentions(finding, protected),
+            }
         )
     editable = inputs.get("editable") if isinstance(inputs.get("editable"), Mapping) else {}
     return {
@@ -88,7 +92,7 @@ def refusal(proposal: Item, finding: Mapping[str, Any], given: Mapping[str, Any]
     action, target = proposal["action"], proposal["target"]
     if action == "reject":
         return None
-    mentioned = [*finding["protected_mentions"], *_protected(proposal, given["protected_paths"])]
+    mentioned = [*finding["protected_mentions"], *protected_mentions(proposal, given["protected_paths"])]
     if mentioned:
         return f"touches the protected path {mentioned[0]}"
     kind = {"prompt_change": "prompts", "code_patch": "code"}.get(action)
@@ -108,7 +112,8 @@ def is_protected(path: str, globs: Sequence[str]) -> bool:
     )
 
 
-def _protected(text: Mapping[str, Any], globs: Sequence[str]) -> list[str]:
+def protected_mentions(text: Mapping[str, Any], globs: Sequence[str]) -> list[str]:
+    """The protected paths that a finding, a proposal or a recommendation would touch."""
     return list(dict.fromkeys(path for path in _paths(text) if is_protected(path, globs)))
 
 

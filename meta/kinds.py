@@ -89,6 +89,7 @@ KINDS = {
             before=_MEASURE,
             command=_CRITIQUE,
             report="meta/reports/cross_critiques",
+            schema="meta/cross_critiques.schema.json",
         ),
         Kind(
             name="proposals",

@@ -1,0 +1,373 @@
+"""What do the agents find wrong with each other? Every pair of the manifest, checked, merged, linked to earlier nights.
+
+Writes `meta/reports/cross_critiques.json` and `.md`; both stay as they are when tonight found nothing new.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telemetry import script
+
+if TYPE_CHECKING:
+    from agents.calls import Model
+    from agents.manifest import Manifest
+    from meta.evidence import TuneResults
+    from telemetry.pricing import Override
+
+REPORT = Path("meta/reports/cross_critiques.json")
+SCHEMA = Path(__file__).with_name("cross_critiques.schema.json")
+PROMPT = "agents/prompts/critique.md"
+SCHEMA_VERSION = 1
+FIGURES = ("count", "error_rate", "errors_by_kind", "avg_cost_usd", "avg_reward", "unpriced_runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run; the defaults are those of the command line."""
+
+    seed: int = 0
+    offline_noise: float = 0.0
+    max_usd: float | None = None
+    concurrency: int = 16
+    timeout_s: float = 60.0
+    price: Override | None = None
+    today: str = ""  # of new findings; default: today, UTC
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Who looks at whom, and at what."""
+
+    critic: str
+    target: str
+    output: list[Any]
+    as_of: str | None
+    telemetry: Mapping[str, Any]
+    tune: TuneResults
+    own_output: list[Any] = field(default_factory=list)
+
+
+def critique(
+    critic_name: str,
+    target_name: str,
+    target_output: list[Any],
+    telemetry_summary: Mapping[str, Any],
+    *,
+    model: Model | None = None,
+) -> dict[str, Any]:
+    """One critique, checked; the target's failing tune cases come from the latest results."""
+    import asyncio
+
+    from agents.llm_client import Budget, model_from_env
+    from agents.manifest import load_manifest
+
+    manifest = load_manifest()
+    if model is None:
+        limits = manifest.budget
+        model = model_from_env(budget=Budget(limits.max_usd, limits.max_calls, limits.max_seconds))
+    pair = _pair(manifest, critic_name, target_name, telemetry_summary, target_output)
+    return asyncio.run(_criticise(pair, manifest, model))
+
+
+def run_loops(options: Options | None = None, *, model: Model | None = None) -> dict[str, Any]:
+    """Every pair of the manifest; writes the report if it says anything new, and returns it."""
+    import asyncio
+
+    from agents.manifest import load_manifest
+    from meta.evidence import telemetry_summary
+
+    options = options or Options()
+    manifest = load_manifest()
+    enabled = {spec.name for spec in manifest.enabled()}
+    summary = telemetry_summary()
+    pairs = [
+        _pair(manifest, critic, target, summary)
+        for critic, target in manifest.critique_pairs
+        if {critic, target} <= enabled
+    ]
+    seen = [pair for pair in pairs if _has_something(pair)]
+    model = model or _model(options, manifest)
+    found, failed = asyncio.run(_all(seen, manifest, model, options.concurrency)) if seen else ([], [])
+    if failed and not found:
+        raise script.Stopped(f"every critique failed, last: {failed[-1]['error']}")
+    report = _report(found, failed, [pair for pair in pairs if pair not in seen], options, model)
+    return _written(report)
+
+
+def _model(options: Options, manifest: Manifest) -> Model:
+    from agents.llm_client import Budget, model_from_env
+
+    limits = manifest.budget
+    return model_from_env(
+        budget=Budget(
+            limits.max_usd if options.max_usd is None else options.max_usd,
+            limits.max_calls,
+            limits.max_seconds,
+        ),
+        concurrency=options.concurrency,
+        timeout_s=options.timeout_s,
+        price=options.price,
+        offline_noise=options.offline_noise,
+        seed=options.seed,
+        models=[spec.model for spec in manifest.agents],
+    )
+
+
+def _pair(
+    manifest: Manifest,
+    critic: str,
+    target: str,
+    summary: Mapping[str, Any],
+    output: list[Any] | None = None,
+) -> Pair:
+    from agents.prompts import PromptSet
+    from meta import evidence
+
+    spec = manifest.agent(target)
+    as_of = None
+    if output is None:
+        output, as_of = evidence.latest_output(target)
+    own, own_day = evidence.latest_output(critic)
+    hashed = PromptSet().hash(spec) if spec.prompt else None
+    return Pair(
+        critic,
+        target,
+        output or [],
+        as_of,
+        evidence.pick(evidence.of_agent(summary, target), FIGURES),
+        evidence.tune_results(spec, hashed),
+        own or [] if own_day == as_of else [],
+    )
+
+
+def _has_something(pair: Pair) -> bool:
+    return bool(pair.output or pair.telemetry or pair.tune.failures)
+
+
+async def _all(
+    pairs: Sequence[Pair], manifest: Manifest, model: Model, concurrency: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The critiques that came about, and the pairs that failed: one failing pair does not lose the others."""
+    import asyncio
+
+    from telemetry.instrumentation import error_kind
+
+    slots = asyncio.Semaphore(concurrency)
+
+    async def one(pair: Pair) -> dict[str, Any] | Exception:
+        async with slots:
+            try:
+                return await _criticise(pair, manifest, model)
+            except script.BadInput:
+                raise
+            except Exception as problem:  # noqa: BLE001 - logged on its row, told in the report
+                return problem
+
+    try:
+        done = await asyncio.gather(*(one(pair) for pair in pairs))
+    finally:
+        close = getattr(model, "aclose", None)
+        if close is not None:
+            await close()
+    found = [result for result in done if isinstance(result, dict)]
+    failed = [
+        {
+            "critic_agent": pair.critic,
+            "target_agent": pair.target,
+            "error_kind": error_kind(result),
+            "error": f"{type(result).__name__}: {result}"[:300],
+        }
+        for pair, result in zip(pairs, done, strict=True)
+        if isinstance(result, Exception)
+    ]
+    return found, failed
+
+
+async def _criticise(pair: Pair, manifest: Manifest, model: Model) -> dict[str, Any]:
+    """Ask the critic, within its time limit, under its name in the log."""
+    import asyncio
+
+    from agents import schema_check
+    from agents.base import AnswerError
+    from agents.prompts import BETWEEN, PromptSet
+    from meta import critique_check, critique_offline  # noqa: F401 - the offline model learns the task
+    from telemetry import logger
+    from telemetry.instrumentation import instrument_agent_call_async
+
+    spec = manifest.agent(pair.critic)
+    prompts = PromptSet()
+    given = payload(pair, manifest.agent(pair.target).prompt)
+    system = BETWEEN.join(text for text in (prompts.system(spec), prompts.text(PROMPT).strip()) if text)
+
+    async def ask() -> dict[str, Any]:
+        async with asyncio.timeout(spec.timeout_s):
+            completion = await model.complete(
+                [
+                    {"role": "system", "content": system},
+                    {"role": "user", "content": json.dumps(given, ensure_ascii=False, default=str)},
+                ],
+                schema=critique_check.ANSWER,
+                model=spec.model,
+            )
+        if wrong := schema_check.problems(critique_check.ANSWER, completion.data):
+            raise AnswerError(f"the critique does not match its schema: {'; '.join(wrong)}")
+        return critique_check.admitted(
+            pair.critic, pair.target, completion.data, given, manifest.protected_paths
+        )
+
+    with logger.source("critique"):
+        made: dict[str, Any] = await instrument_agent_call_async(pair.critic, ask, target_agent=pair.target)
+    return made
+
+
+def payload(pair: Pair, prompt: str | None) -> dict[str, Any]:
+    """What the critic is shown."""
+    from agents import reviewer
+
+    given = {
+        "agent": pair.target,
+        "as_of": pair.as_of,
+        "outputs": pair.output,
+        "telemetry": dict(pair.telemetry),
+        "failing_cases": pair.tune.shown(),
+    }
+    counts = {tag: {"failing": wrong, "of": of} for tag, (wrong, of) in pair.tune.tags.items()}
+    return {
+        "task": "critique",
+        "critic": pair.critic,
+        **reviewer.payload(given),
+        "telemetry": dict(pair.telemetry),
+        "tags": counts,
+        "own_output": pair.own_output[: reviewer.MAX_ITEMS],
+        "prompt": prompt,
+    }
+
+
+def _report(
+    found: Sequence[dict[str, Any]],
+    failed: Sequence[dict[str, Any]],
+    unseen: Sequence[Pair],
+    options: Options,
+    model: Model,
+) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    from eval.metadata import model_identity
+    from meta import critique_check
+    from telemetry import logger
+
+    earlier = _earlier()
+    lost = {(row["critic_agent"], row["target_agent"]) for row in failed}
+    carried = [
+        row for row in earlier["critiques"] if (row["critic_agent"], row["target_agent"]) in lost
+    ]  # what a failed pair said before still stands
+    today = options.today or datetime.now(UTC).date().isoformat()
+    linked = critique_check.linked(critique_check.merged(found), earlier["critiques"], today)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "generated_at": logger.utc_now(),
+        "critiques": critique_check.ranked([*linked, *carried]),
+        "failed": list(failed),
+        "nothing_to_see": [{"critic_agent": pair.critic, "target_agent": pair.target} for pair in unseen],
+        "model": model_identity(model),
+    }
+
+
+def _earlier() -> dict[str, Any]:
+    """The report of an earlier night; an empty one if there is none, or it is not what it should be."""
+    from agents import schema_check
+    from meta.evidence import read_json
+
+    report = read_json(str(REPORT))
+    if report is None or schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
+        return {"critiques": []}
+    return report
+
+
+def _written(report: dict[str, Any]) -> dict[str, Any]:
+    """Write JSON and Markdown, unless the report on disk says the same already; then that one stands."""
+    from agents import schema_check
+    from meta.critique_report import markdown
+
+    if wrong := schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
+        raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
+    earlier = _earlier()
+    body = script.root() / REPORT.with_suffix(".md")
+    if earlier.get("critiques") == report["critiques"] and "model" in earlier and body.exists():
+        return {**earlier, "failed": report["failed"]}
+    script.write_json(script.root() / REPORT, report)
+    script.write_atomic(body, markdown(report))
+    return report
+
+
+def parser() -> script.Parser:
+    """The command line."""
+    made = script.Parser(__doc__, prog="python -m meta.critique_loops")
+    add_model_flags(made)
+    return made
+
+
+def add_model_flags(made: script.Parser) -> None:
+    """The flags of scripts of this package that ask a model."""
+    add = made.add_argument
+    add("--seed", type=int, default=0, help="of the offline model's noise and search (default: 0)")
+    add("--offline-noise", type=float, default=0.0, metavar="P", help="share of offline answers that err")
+    add("--max-usd", type=float, metavar="USD", help="stop before spending more (manifest: budget)")
+    add("--concurrency", type=_positive, default=16, metavar="N", help="calls at once (default: 16)")
+    add("--timeout-s", type=float, default=60.0, metavar="S", help="per model call (default: 60)")
+    add("--prompt-price-per-mtok", type=float, metavar="USD", help="price of a million tokens in")
+    add("--completion-price-per-mtok", type=float, metavar="USD", help="and of a million out")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def model_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What those flags say."""
+    from telemetry.pricing import Override
+
+    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
+    if (prices[0] is None) != (prices[1] is None):
+        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok go together")
+    if not 0 <= args.offline_noise <= 1:
+        raise script.BadInput("--offline-noise: must lie in 0..1")
+    return {
+        "seed": args.seed,
+        "offline_noise": args.offline_noise,
+        "max_usd": args.max_usd,
+        "concurrency": args.concurrency,
+        "timeout_s": args.timeout_s,
+        "price": None if prices[0] is None else Override(*prices),
+    }
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    """Run all pairs, tell what came of it."""
+    from meta.critique_report import sentence
+
+    report = run_loops(Options(**model_options(args)))
+    script.job_summary(f"### Cross-agent critiques\n\n{sentence(report)}")
+    for row in report["failed"]:
+        pair = f"{row['critic_agent']} on {row['target_agent']}"
+        print(f"warning: {pair} failed ({row['error_kind']}): {row['error']}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(report, sort_keys=True, ensure_ascii=False))
+    elif not args.quiet:
+        print(f"{sentence(report)} Report: {REPORT.with_suffix('.md')}")
+    return script.OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
