@@ -46,6 +46,23 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
     assert "Nothing to propose" in ran.summaries["produce"]
 
 
+def test_the_critiques_of_a_fresh_runner_rest_on_what_it_measured(night: Night) -> None:
+    night.start()
+    ran = night.run("cross_critiques", "schedule")
+    assert ran.results == {"produce": "success", "publish": "success"}, ran.log
+    form = KINDS["critiques"]
+    changed = night.diff(form.branch)
+    assert set(changed) == {f"{form.report}.json", f"{form.report}.md"}
+    assert ran.requests[form.branch]["body"] == changed[f"{form.report}.md"]
+    assert json.loads(changed[f"{form.report}.json"])["critiques"]
+
+    repo.git(night.tree, "pull", "-q", "origin", form.branch)
+    night.commit("merged")
+    (night.store / "pr-meta-cross-critiques.json").unlink()
+    ran = night.run("cross_critiques", "schedule")
+    assert (ran.results, ran.requests) == ({"produce": "success"}, {}), ran.log
+
+
 def log_idle_runs(night: Night, agent: str, n: int = 150) -> None:
     """Telemetry of an agent that never finds anything; committed, since a runner brings none of its own."""
     with script.using_root(night.tree), logger.source("replay"):
