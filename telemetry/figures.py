@@ -188,7 +188,7 @@ def latency_by_agent(everyone: Sequence[Series]) -> Figure | None:
             row + spread.uniform(-0.3, 0.3, len(kept)),
             s=7,
             color=one.colour,
-            alpha=0.22,
+            alpha=_alpha(len(values)),
             linewidths=0,
             zorder=2,
         )

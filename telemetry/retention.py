@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import date
 
 ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips by group
+WHOLE: Final = tuple(name for name, kind in rows.NUMBERS.items() if kind == "bigint")
 BATCH: Final = 1 << 20  # bytes of lines buffered per day while splitting
 
 
@@ -190,15 +191,12 @@ def sealable(line: bytes) -> dict[str, Any] | None:
     if event is None:
         return None
     for name in rows.TEXTS:
-        if not isinstance(event.get(name), str | None):
-            return None
-    for name, kind in rows.NUMBERS.items():
         value = event.get(name)
-        if (
-            kind == "bigint"
-            and value is not None
-            and not (isinstance(value, int) and -(2**63) <= value < 2**63)
-        ):
+        if value is not None and type(value) is not str:
+            return None
+    for name in WHOLE:
+        value = event.get(name)
+        if value is not None and (type(value) is not int or not -(2**63) <= value < 2**63):
             return None
     return event
 
@@ -218,6 +216,7 @@ def _to_parquet(lines: Path, target: Path, count: int) -> None:
     kinds = {"ts": "timestamp"} | dict.fromkeys(rows.TEXTS, "varchar") | rows.NUMBERS | {"extra": "json"}
     columns = ", ".join(f"{name}: '{kind}'" for name, kind in kinds.items())
     with duckdb.connect(config={"memory_limit": store.MEMORY_LIMIT, "threads": 2}) as con:
+        con.execute("set enable_progress_bar = false")
         con.execute(
             f"copy (select * from read_json('{_sql(lines)}', format='newline_delimited', columns={{{columns}}},"
             f" maximum_object_size={store.LINE_BUFFER})) to '{_sql(target)}'"

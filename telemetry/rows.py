@@ -69,13 +69,16 @@ def parse(line: bytes) -> dict[str, Any] | None:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(event, dict) or any(event.get(name) is None for name in REQUIRED):
+    if type(event) is not dict:
         return None
+    for name in REQUIRED:
+        if event.get(name) is None:
+            return None
     for name in NUMBERS:
         value = event.get(name)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
-        ):
+        if value is None or type(value) is int:
+            continue
+        if type(value) is not float or not math.isfinite(value):
             return None
     return event if _is_instant(event["ts"]) else None
 

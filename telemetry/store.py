@@ -59,6 +59,7 @@ def connect(window: Window | None = None, *, extra: bool = False) -> DuckDBPyCon
         "autoinstall_known_extensions": False,
     }
     con = duckdb.connect(config=settings)
+    con.execute("set enable_progress_bar = false")  # it would go to stdout, into the middle of --json
     now = snapshot()
     live, found = now.log, 0
     if window.last_n and now.log is not None:
@@ -73,7 +74,7 @@ def connect(window: Window | None = None, *, extra: bool = False) -> DuckDBPyCon
     parts = []
     if live is not None:
         weakref.finalize(con, live.close)
-        parts.append(f"select * from ({_live_sql(live, extra)}) where malformed or ({match})")
+        parts.append(f"select * from ({_live_sql(live, extra)}) where ({match}) or malformed")
     if now.sealed:
         missing = window.last_n - max(found, 0)
         files = _newest(con, now.sealed, match, missing) if window.last_n else now.sealed
