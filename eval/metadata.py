@@ -6,12 +6,14 @@ answered, provider, temperature, seed), the prices and the packages.
 
 from __future__ import annotations
 
+import functools
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata as installed
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from telemetry import logger, script
@@ -88,7 +90,7 @@ def replay_metadata(
         "temperature": _one_or_list(seen.temperatures),
         "price_list_version": _one_or_list(seen.price_list_versions),
         "seed": seed,
-        "packages": packages(),
+        "packages": dict(packages()),
         **more,
     }
 
@@ -104,7 +106,8 @@ def model_identity(model: object) -> dict[str, str | None]:
     }
 
 
-def packages() -> dict[str, str]:
+@functools.cache
+def packages() -> Mapping[str, str]:
     """Versions of Python and of the packages a score may depend on."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
@@ -112,7 +115,7 @@ def packages() -> dict[str, str]:
             versions[name] = installed.version(name)
         except installed.PackageNotFoundError:
             versions[name] = "missing"
-    return versions
+    return MappingProxyType(versions)
 
 
 def _one_or_list(values: tuple[Any, ...]) -> Any:

@@ -19,7 +19,7 @@ KEPT_OUTPUT = 65_536  # characters of an output kept for replay; beyond that onl
 
 def result_row(trial: Trial, case: Case) -> dict[str, Any]:
     """One trial as it stands in the results file; `output` is what replay grades again."""
-    text = json.dumps(trial.output, ensure_ascii=False, default=str)
+    text = _as_json(trial.output)
     preview, cut = limits.cut(text, limits.PREVIEW)
     kept = len(text) <= KEPT_OUTPUT
     row: dict[str, Any] = {
@@ -111,6 +111,15 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
         "tokens_in": _known_sum([trial.tokens_in for trial in trials if trial.turns]),
         "tokens_out": _known_sum([trial.tokens_out for trial in trials if trial.turns]),
     }
+
+
+def _as_json(value: Any) -> str:
+    import orjson
+
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # integers beyond 64 bits, lone surrogates
+        return json.dumps(value, default=str)
 
 
 def _rationales(output: Any) -> Iterable[str]:

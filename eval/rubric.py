@@ -110,10 +110,11 @@ def rubric(
         scores["minimal"] = _minimal(output)
     if cost_usd is not None:
         scores["cost"] = 1.0 if cost_usd <= COST_TARGET_USD else COST_TARGET_USD / cost_usd
-    return _gated({name: round(score, 6) for name, score in scores.items()})
+    return gated({name: round(score, 6) for name, score in scores.items()})
 
 
-def _gated(scores: Mapping[str, float]) -> Rubric:
+def gated(scores: Mapping[str, float]) -> Rubric:
+    """Gates and overall score follow from the scores."""
     gates = tuple(
         Gate(name, threshold, mandatory, scores[name] >= threshold)
         for name, (threshold, mandatory) in GATES.items()

@@ -20,7 +20,7 @@ from agents.nonce import nonce
 from agents.prompts import PromptSet
 from eval.graders import Grade, Part, grade
 from eval.judge import Judge, Model, grade_judged
-from eval.rubric import Gate, Rubric, rubric
+from eval.rubric import Rubric, gated, rubric
 from eval.suites import Case
 from telemetry import limits, logger, script
 from telemetry.instrumentation import error_kind
@@ -260,7 +260,11 @@ def _short_hash(text: str) -> str:
 
 
 def _last(rows: list[dict[str, Any]], name: str) -> Any:
-    return next((row[name] for row in reversed(rows) if row.get(name) is not None), None)
+    """The last value that is known."""
+    for row in reversed(rows):
+        if row.get(name) is not None:
+            return row[name]
+    return None
 
 
 def _log_evaluation(trial: Trial, job: Job) -> None:
@@ -293,20 +297,20 @@ _NAMES = tuple(field.name for field in fields(Trial) if field.name != "resumed")
 
 
 def to_row(trial: Trial) -> dict[str, Any]:
-    """A trial as it stands in a journal."""
-    return {name: getattr(trial, name) for name in _NAMES}
+    """A trial as it stands in a journal; of the rubric its scores, the rest follows from them."""
+    row = {name: getattr(trial, name) for name in _NAMES}
+    row["rubric"] = None if trial.rubric is None else trial.rubric.scores
+    return row
 
 
 def from_row(row: Mapping[str, Any]) -> Trial:
     """The trial of a journal's row."""
-    marks = row["rubric"]
-    if marks is not None:
-        marks = Rubric(**{**marks, "gates": tuple(Gate(**gate) for gate in marks["gates"])})
+    scores = row["rubric"]
     restored = {
         **row,
         "reasons": tuple(row["reasons"]),
         "parts": tuple(Part(**part) for part in row["parts"]),
-        "rubric": marks,
+        "rubric": None if scores is None else gated(scores),
         "turns": tuple(row["turns"]),
     }
     return Trial(**restored, resumed=True)
