@@ -115,7 +115,7 @@ def steps(options: Sequence[str], replay: bool) -> tuple[Step, ...]:
         Step(
             "charts",
             "drawing",
-            (("telemetry.plots",),),
+            (("telemetry.plots", "--last-n", "0"),),
             tellings.charts,
             look="telemetry/charts/",
             only_data=True,

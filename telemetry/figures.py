@@ -136,10 +136,14 @@ def reward_vs_cost(everyone: Sequence[Series]) -> Figure | None:
         f"{_runs([one.cost[both] for one, both in known])}{note}; large marks are each agent's mean",
     )
     costs = np.concatenate([one.cost[both] for one, both in known]) * 100
-    for one, both in known:
+    free = not costs.any()
+    spread = np.random.default_rng(0)
+    for column, (one, both) in enumerate(known):
         if not both.any():
             continue
         cost, reward = one.cost[both] * 100, one.reward[both]
+        if free:  # one vertical line would show nothing: every agent gets a column of its own
+            cost = column + spread.uniform(-0.2, 0.2, len(cost))
         kept = slice(None, None, -(-len(cost) // POINTS))
         axes.scatter(
             cost[kept],
@@ -156,7 +160,11 @@ def reward_vs_cost(everyone: Sequence[Series]) -> Figure | None:
             linewidths=1.6, zorder=4,
         )  # fmt: skip
     _robust_limits(axes, np.concatenate([one.reward[both] for one, both in known]))
-    if costs.min() > 0 and costs.max() / costs.min() > 30:
+    if free:
+        axes.set_xlim(-0.6, len(known) - 0.4)
+        axes.set_xticks([])
+        axes.set_xlabel("cost per run: nothing, every one of them")
+    elif costs.min() > 0 and costs.max() / costs.min() > 30:
         _log_scale(axes)
         axes.set_xlabel("cost per run (US cents, log scale)")
     else:

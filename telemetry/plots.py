@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from telemetry import figures, rollup, script, store
 from telemetry.figures import COLOURS, MARKERS, REST, Series
-from telemetry.rows import Window
+from telemetry.rows import Window, quoted
 
 CHARTS: Final = Path("telemetry/charts")
+PRODUCTION: Final = ("runtime", "replay", "shadow")
 
 
 def plot(
@@ -35,13 +36,20 @@ def plot(
 
 
 def load(window: Window) -> list[Series]:
-    """Runs by agent, busiest first; agents beyond the palette are one grey series."""
+    """Runs by agent, busiest first; agents beyond the palette are one grey series.
+
+    A replayed run stands on the day it was run as of. Evals and A/B trials are exercises: they are drawn only when
+    asked for, or when there is nothing else.
+    """
     import numpy as np
 
     with store.connect(window) as con:
+        production = f"source in ({', '.join(map(quoted, PRODUCTION))})"
+        real = con.execute(f"select 1 from events where {production} limit 1").fetchone()
         found = con.execute(
-            "select agent, ts, latency_ms / 1000 as latency, cost_usd, reward, scoring_version"
-            " from events order by ts, event_id"
+            "select agent, coalesce(try_cast(as_of as timestamp), ts) as ts, latency_ms / 1000 as latency, cost_usd,"
+            " reward, scoring_version from events"
+            f" where {production if real and window.source is None else 'true'} order by 2, event_id"
         ).fetchnumpy()
     agents = np.asarray(found["agent"], dtype=str)
     if not len(agents):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from telemetry import figures, plots, script
+from telemetry.logger import log_event
 from telemetry.rows import Window
 from tests.eventlog import line, write, write_events
 
@@ -108,3 +109,12 @@ def test_json_says_what_was_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         json.loads(capsys.readouterr().out)["telemetry/charts/latency_by_agent.png"] == "no run has a latency"
     )
+
+
+def test_production_runs_are_drawn_on_the_day_they_stood_on_and_exercises_only_if_asked(root: Path) -> None:
+    log_event("a", "r", 1.0, cost_usd=0.0, reward=0.2, source="replay", as_of="2026-03-02")
+    log_event("a", "r", 1.0, cost_usd=0.0, reward=0.9, source="eval")
+    (shown,) = plots.load(Window(kind="run"))
+    assert [str(day)[:10] for day in shown.ts] == ["2026-03-02"] and list(shown.reward) == [0.2]
+    (asked,) = plots.load(Window(kind="run", source="eval"))
+    assert list(asked.reward) == [0.9]
