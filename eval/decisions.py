@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,7 +40,8 @@ def write_decision(decision: Decision) -> Path:
 
 def prepared(decision: Decision) -> tuple[Path, str]:
     """Where a decision goes, relative to the root, and its text; an earlier one is never overwritten."""
-    row = asdict(decision)
+    fields = {field: getattr(decision, field) for field in Decision.__slots__}
+    row = json.loads(json.dumps(fields, default=dict, allow_nan=False))  # any mapping becomes a plain one
     _check(row, "decision")
     stem = f"{decision.date}-{decision.kind}-{decision.subject}"
     number = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -21,6 +22,11 @@ def test_a_decision_reads_back_as_it_was_written(root: Path) -> None:
     assert path == FOLDER / "2026-11-16-ab_champion-reviewer.json"
     assert list(decisions()) == [(path, DECISION)]
     assert write_decision(DECISION) == path and len(list(decisions())) == 1
+
+
+def test_any_mapping_may_hold_the_evidence(root: Path) -> None:
+    path = write_decision(replace(DECISION, verdict=MappingProxyType({"effect": 0.1})))
+    assert list(decisions()) == [(path, DECISION)]
 
 
 def test_another_decision_of_the_same_day_gets_a_name_of_its_own(root: Path) -> None:

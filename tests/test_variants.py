@@ -128,6 +128,9 @@ def test_a_champion_that_came_apart_from_the_live_prompt_is_refused_and_can_be_m
             action()
     assert manager.main(["ensure", PROMPT, "--take", "live", "--quiet"]) == script.OK
     assert variants.champion(PROMPT).text == "Edited by hand.\n"
+    origin = variants.origin(PROMPT, variants.sha256("Edited by hand.\n"))
+    assert origin is not None
+    assert (origin.source, origin.parent_sha256) == ("hand", variants.sha256("Find defects.\n"))
 
 
 @pytest.mark.parametrize("half", [PROMPT, "agents/prompts/variants/reviewer/champion.md"])
