@@ -23,6 +23,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from datetime import date
 
 ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips by group
-WHOLE: Final = tuple(name for name, kind in rows.NUMBERS.items() if kind == "bigint")
 BATCH: Final = 1 << 20  # bytes of lines buffered per day while splitting
 
 
@@ -194,9 +194,11 @@ def sealable(line: bytes) -> dict[str, Any] | None:
         value = event.get(name)
         if value is not None and type(value) is not str:
             return None
-    for name in WHOLE:
+    for name, kind in rows.NUMBERS.items():
         value = event.get(name)
-        if value is not None and (type(value) is not int or not -(2**63) <= value < 2**63):
+        if value is None or (type(value) is int and -(2**53) <= value <= 2**53):
+            continue
+        if kind == "bigint" or type(value) is not float or not isfinite(value):
             return None
     return event
 

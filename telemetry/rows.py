@@ -26,6 +26,8 @@ TEXTS: Final = (
     *("event_id", "kind", "agent", "run_id", "source", "error", "error_kind", "cost_source"),
     *("price_list_version", "scoring_version", "model", "provider", "prompt_hash", "as_of", "signals"),
 )
+# What is summed up: here anything but a number or null makes the line malformed; elsewhere it reads as unknown.
+MEASURES: Final = ("latency_ms", "cost_usd", "reward")
 COLUMNS: Final = ("ts", *TEXTS, *NUMBERS)
 
 TAIL_BLOCK: Final = 1 << 20  # bytes read at a time from the end of the log
@@ -74,7 +76,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
     for name in REQUIRED:
         if event.get(name) is None:
             return None
-    for name in NUMBERS:
+    for name in MEASURES:
         value = event.get(name)
         if value is None or type(value) is int:
             continue

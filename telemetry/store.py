@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from telemetry import logger, script
-from telemetry.rows import COLUMNS, NUMBERS, REQUIRED, TEXTS, Window, quoted, read_tail
+from telemetry.rows import COLUMNS, MEASURES, NUMBERS, REQUIRED, TEXTS, Window, quoted, read_tail
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -202,7 +202,7 @@ def _live_sql(log: IO[bytes], extra: bool) -> str:
     ]
     bad += [
         f"({name} is not null and not coalesce(isfinite(try_cast(cast({name} as varchar) as double)), false))"
-        for name in NUMBERS
+        for name in MEASURES
     ]
     return f"select {picked}, {' or '.join(bad)} as malformed from ({raw})"
 

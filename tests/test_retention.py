@@ -160,12 +160,13 @@ def test_lines_that_parquet_would_change_stay_in_the_log() -> None:
     odd = [
         line(event_id="a", agent=5),
         line(event_id="b", tokens_in=3.7),
+        line(event_id="b2", signal_strength="strong"),
         json.dumps(event(event_id="c", tokens_in=2**70)).encode(),
     ]
     write(*odd, line(event_id="d"))
     assert sum(retention.seal(TODAY).rows_by_day.values()) == 1
     assert log_path().read_bytes().splitlines() == odd
-    assert ids() == ["a", "b", "c", "d"]
+    assert ids() == ["a", "b", "b2", "c", "d"]
 
 
 def test_a_torn_tail_stays_for_the_next_writer_to_close_off() -> None:

@@ -24,7 +24,7 @@ MALFORMED = {
     "text for a latency": line(latency_ms="fast"),
     "a number in quotes": line(latency_ms="12"),
     "a flag for a cost": line(cost_usd=True),
-    "a list of tokens": line(tokens_in=[1]),
+    "a list for a reward": line(reward=[1]),
     "NaN": line(reward=0.123456).replace(b"0.123456", b"NaN"),
     "infinity": line(reward=0.123456).replace(b"0.123456", b"1e999"),
     "no agent": line(agent=None),
@@ -42,6 +42,7 @@ WELL_FORMED = {
     "nulls": line(latency_ms=None, cost_usd=None, reward=None, tokens_in=None),
     "carriage return": line() + b"\r",
     "another kind": line(kind="routing", chosen="reviewer"),
+    "tokens that are no number": line(tokens_in="many", signal_strength={}),
     "whole seconds": line(ts="2026-10-01T12:00:00Z"),
 }
 

@@ -1,7 +1,7 @@
 """What does telemetry cost? Appending, summing up and sealing, beside the obvious way of doing the same.
 
-The references: open-append-`json.dumps` for every event, and a rollup that reads all lines with `json.loads` and keeps
-only what it needs. Each is measured in the same run, in turns with ours, and the best of its turns counts.
+The references: open-append-`json.dumps` for every event, and a rollup with `json.loads` of every line that gives
+the same figures and keeps only what they need. Each is measured in the same run, in turns with ours; the best counts.
 """
 
 from __future__ import annotations
@@ -194,27 +194,38 @@ runs = summary["count"]
 REFERENCE = """
 import json, sys, time
 start = time.perf_counter()
-by_agent = {}
+groups = {"agent": {}, "source": {}, "day": {}}
+malformed = 0
 with open(sys.argv[1], encoding="utf-8") as log:
     for line in log:
         try:
             event = json.loads(line)
         except ValueError:
+            malformed += 1
             continue
-        if event.get("kind") == "run":
-            seen = by_agent.setdefault(event["agent"], {"latency": [], "cost": [], "reward": [], "errors": 0})
-            seen["latency"].append(event["latency_ms"])
+        if event.get("kind") != "run":
+            continue
+        event["day"] = event["ts"][:10]
+        for key, by in groups.items():
+            seen = by.setdefault(event[key], {"latency": [], "cost": [], "reward": [], "errors": {}, "last_ts": ""})
             seen["cost"].append(event["cost_usd"])
             seen["reward"].append(event["reward"])
-            seen["errors"] += event["error"] is not None
-            seen["last_ts"] = max(seen.get("last_ts", ""), event["ts"])
+            seen["last_ts"] = max(seen["last_ts"], event["ts"])
+            if event["error"] is not None:
+                seen["errors"][event["error_kind"]] = seen["errors"].get(event["error_kind"], 0) + 1
+            if key == "agent":
+                seen["latency"].append(event["latency_ms"])
 runs = 0
-for seen in by_agent.values():
-    latency = sorted(seen["latency"])
-    percentiles = [latency[round(share * (len(latency) - 1))] for share in (0.5, 0.95, 0.99)]
-    costs = [cost for cost in seen["cost"] if cost is not None]
-    means = sum(costs) / len(costs), sum(seen["reward"]) / len(seen["reward"])
-    runs += len(latency)
+for key, by in groups.items():
+    for seen in by.values():
+        costs = [cost for cost in seen["cost"] if cost is not None]
+        seen["mean_cost"], seen["mean_reward"] = sum(costs) / len(costs), sum(seen["reward"]) / len(seen["reward"])
+        if key == "agent":
+            latency = sorted(seen["latency"])
+            seen["percentiles"] = [latency[round(share * (len(latency) - 1))] for share in (0.5, 0.95, 0.99)]
+            squares = sum((reward - seen["mean_reward"]) ** 2 for reward in seen["reward"])
+            seen["standard_error"] = (squares / (len(latency) - 1) / len(latency)) ** 0.5
+            runs += len(latency)
 seconds = time.perf_counter() - start
 """
 REPORT = """
