@@ -42,7 +42,7 @@ def load_events(sources: Sequence[str] = COUNTED, window: int = WINDOW) -> list[
     from telemetry import rows, store
 
     names = (
-        *("agent", "day", "source", "reward", "scoring_version", "cost_usd"),
+        *("agent", "day", "reward", "scoring_version", "cost_usd"),
         *("error_kind", "signal_strength", "signals", "profit_pct"),
     )
     infrastructure = ", ".join(f"'{kind}'" for kind in sorted(INFRASTRUCTURE))
@@ -52,8 +52,8 @@ def load_events(sources: Sequence[str] = COUNTED, window: int = WINDOW) -> list[
     found = con.execute(
         f"""
         select {", ".join(names)} from (
-            select {", ".join(names).replace("day", "coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day")}, ts,
-                row_number() over (partition by agent order by ts desc, event_id desc) as k
+            select {", ".join(names).replace("day", "coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day")},
+                row_number() over (partition by agent order by ts desc) as k
             from events
             where source in ({chosen}) and (error_kind is null or error_kind not in ({infrastructure}))
         ) where k <= {int(window)} order by agent, k desc
