@@ -41,24 +41,22 @@ def load_events(sources: Sequence[str] = COUNTED, window: int = WINDOW) -> list[
     """The last `window` counted runs of each agent that say something about it, oldest first."""
     from telemetry import rows, store
 
-    names = (
-        *("agent", "day", "reward", "scoring_version", "cost_usd"),
-        *("error_kind", "signal_strength", "signals", "profit_pct"),
-    )
     infrastructure = ", ".join(f"'{kind}'" for kind in sorted(INFRASTRUCTURE))
     chosen = ", ".join(f"'{source}'" for source in sources)
+    plain = "agent, reward, scoring_version, cost_usd, error_kind, signal_strength, signals, profit_pct"
     con = store.connect(rows.Window(kind="run"))
     con.execute(f"set memory_limit = '{SORT_MEMORY}'")
     found = con.execute(
         f"""
-        select {", ".join(names)} from (
-            select {", ".join(names).replace("day", "coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day")},
+        select {plain}, day from (
+            select {plain}, coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day,
                 row_number() over (partition by agent order by ts desc) as k
             from events
             where source in ({chosen}) and (error_kind is null or error_kind not in ({infrastructure}))
-        ) where k <= {int(window)} order by agent, k desc
+        ) ranked where k <= {int(window)} order by agent, k desc
         """
     )
+    names = [*plain.split(", "), "day"]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
