@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agents.model_flags import add_model_flags, model_options, number, whole
 from telemetry import script
 
 if TYPE_CHECKING:
-    from agents.calls import Model
     from agents.manifest import AgentSpec, Manifest
     from agents.replay import Replay
     from agents.runs import Result
@@ -32,49 +32,17 @@ def parser() -> script.Parser:
         "--source-mode", choices=("snapshot", "live"), default="snapshot", help="where inputs come from"
     )
     parse.add_argument("--as-of", metavar="DAY", help="a day of the sample (default: its last)")
-    parse.add_argument("--replay", type=_count, metavar="N", help="back-test the last N days of the sample")
+    parse.add_argument("--replay", type=whole(1), metavar="N", help="back-test the last N days of the sample")
     parse.add_argument("--shadow", action="store_true", help="run the disabled agents, with source `shadow`")
-    parse.add_argument("--timeout-s", type=_positive, help="per agent, instead of the manifest's")
-    parse.add_argument("--max-usd", type=_positive, help="budget of the run (default: the manifest's)")
-    parse.add_argument("--max-calls", type=_count)
-    parse.add_argument("--max-seconds", type=_positive)
     parse.add_argument(
-        "--prompt-price-per-mtok", type=_price, metavar="USD", help="for a model not in the price list"
+        "--timeout-s",
+        type=number(),
+        dest="agent_timeout_s",
+        metavar="S",
+        help="per agent, instead of the manifest's",
     )
-    parse.add_argument("--completion-price-per-mtok", type=_price, metavar="USD")
-    parse.add_argument("--concurrency", type=_count, default=16, help="model calls at once")
-    parse.add_argument(
-        "--offline-noise", type=_share, default=0.0, metavar="P", help="share of offline answers that err"
-    )
-    parse.add_argument("--seed", type=int, default=0, help="of the offline model's noise")
+    add_model_flags(parse, without=["--timeout-s"])
     return parse
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: must be a number > 0")
-    return value
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be a whole number >= 1")
-    return int(text)
-
-
-def _price(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: must be a number >= 0")
-    return value
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be between 0 and 1")
-    return value
 
 
 @script.entry(parser)
@@ -126,8 +94,9 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
     for spec in chosen:
         prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle
     source = open_source(args.source_mode)
-    model = _model(manifest, chosen, args)
-    runner = Runner(prompts, model, timeout_s=args.timeout_s, source_mode=source.mode)
+    asked = model_options(args).within(manifest.budget)
+    model = asked.model(spec.model for spec in chosen)
+    runner = Runner(prompts, model, timeout_s=args.agent_timeout_s, source_mode=source.mode)
     inputs = Inputs(source)
     try:
         days = source.days()
@@ -163,31 +132,6 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
         close = getattr(model, "aclose", None)
         if close is not None:
             await close()
-
-
-def _model(manifest: Manifest, chosen: Sequence[AgentSpec], args: argparse.Namespace) -> Model:
-    from agents.llm_client import Budget, model_from_env
-    from telemetry.pricing import Override
-
-    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
-    if (prices[0] is None) != (prices[1] is None):
-        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok: give both or neither")
-    limits = manifest.budget
-    budget = Budget(
-        max_usd=limits.max_usd if args.max_usd is None else args.max_usd,
-        max_calls=limits.max_calls if args.max_calls is None else args.max_calls,
-        max_seconds=limits.max_seconds if args.max_seconds is None else args.max_seconds,
-    )
-    model = model_from_env(
-        budget=budget,
-        concurrency=args.concurrency,
-        price=Override(*prices) if prices[0] is not None else None,
-        offline_noise=args.offline_noise,
-        seed=args.seed,
-    )
-    if hasattr(model, "require_price"):
-        model.require_price(*{spec.model for spec in chosen if spec.model})
-    return model
 
 
 def _progress(total: int | None, quiet: bool) -> Callable[[Result], None]:

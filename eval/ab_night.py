@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from agents import variants
-from agents.llm_client import Budget, model_from_env
 from agents.manifest import Manifest, load_manifest
+from agents.model_flags import ModelOptions
 from eval import ab_report
 from eval.ab_compare import Board
 from eval.ab_markdown import body
@@ -24,7 +24,6 @@ from eval.journal import Journal
 from eval.metadata import GitState, model_identity, replay_metadata, seen_in
 from telemetry import script
 from telemetry.markdown import cell
-from telemetry.pricing import Override
 
 JOURNAL = Path(".ratchet/ab_test.jsonl")  # kept after the run: the same night again costs no call
 NOTHING = "nothing to compare"
@@ -36,12 +35,7 @@ class Night:
 
     prompts: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
-    concurrency: int = 16
-    max_usd: float | None = None
-    max_calls: int | None = None
-    max_seconds: float | None = None
-    timeout_s: float = 60.0
-    price: Override | None = None
+    ask: ModelOptions = field(default_factory=ModelOptions)
     shard: tuple[int, int] = (1, 1)
     merge: Path | None = None
     quiet: bool = False
@@ -74,49 +68,33 @@ def _measured(night: Night, manifest: Manifest) -> tuple[Plan, Board, str]:
         shards = read_shards(night.merge)
         plan = make_plan(manifest, night.prompts, settings, shards.model)
         return plan, *merge(plan, shards)
-    model = model_of(night, manifest, settings)
+    ask = asked(night, manifest)
+    model = ask.model(spec.model for spec in manifest.enabled())
     plan = make_plan(manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
         return plan, Board(plan), ""
     path = JOURNAL if night.shard[1] == 1 else shard_file(night.shard)
     with Journal(script.root() / path, plan.about, resume=not settings.force) as journal:
-        return plan, *run(plan, model, journal, _limits(night, manifest))
+        return plan, *run(
+            plan, model, journal, Limits(ask.concurrency, ask.max_usd, night.shard, night.quiet)
+        )
 
 
 def settings_of(night: Night, manifest: Manifest) -> Settings:
     """What the manifest says, unless told otherwise."""
     given = {name: value for name, value in night.settings.items() if value is not None}
+    given |= {"seed": night.ask.seed, "offline_noise": night.ask.offline_noise}
     settings = replace(Settings(**asdict(manifest.ab_test)), **given)
     if not 0 < settings.alpha <= 0.5:
         raise script.BadInput(f"--alpha {settings.alpha}: must lie between 0 and 0.5")
     if not 0 <= settings.min_effect < 1:
         raise script.BadInput(f"--min-effect {settings.min_effect}: must lie in 0..1")
-    if not 0 <= settings.offline_noise <= 1:
-        raise script.BadInput(f"--offline-noise {settings.offline_noise}: must lie in 0..1")
     return settings
 
 
-def _limits(night: Night, manifest: Manifest) -> Limits:
-    max_usd = manifest.budget.max_usd if night.max_usd is None else night.max_usd
-    return Limits(night.concurrency, max_usd, night.shard, night.quiet)
-
-
-def model_of(night: Night, manifest: Manifest, settings: Settings) -> Any:
-    """The model that the environment names, within the budget."""
-    limits = manifest.budget
-    budget = Budget(
-        limits.max_usd if night.max_usd is None else night.max_usd,
-        limits.max_calls if night.max_calls is None else night.max_calls,
-        limits.max_seconds if night.max_seconds is None else night.max_seconds,
-    )
-    return model_from_env(
-        budget=budget,
-        concurrency=night.concurrency,
-        timeout_s=night.timeout_s,
-        price=night.price,
-        offline_noise=settings.offline_noise,
-        seed=settings.seed,
-    )
+def asked(night: Night, manifest: Manifest) -> ModelOptions:
+    """How the model is asked, within the manifest's budget."""
+    return night.ask.within(manifest.budget)
 
 
 def _report(
@@ -147,7 +125,7 @@ def _report(
             "trials_resumed": len(board.seen) - len(own),
             "calls": sum(len(trial.turns) for trial in board.seen),
             "cost_usd": ab_report.total_cost(board.seen),
-            "max_usd": _limits(night, manifest).max_usd,
+            "max_usd": asked(night, manifest).max_usd,
         },
         "command": _command(plan, night),
         "problems": list(plan.problems),

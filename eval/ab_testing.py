@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.model_flags import add_model_flags, model_options, whole
+from eval.shards import shard
 from telemetry import script
 
 if TYPE_CHECKING:
@@ -31,25 +33,18 @@ def parser() -> script.Parser:
     made = script.Parser(__doc__, prog="python -m eval.ab_testing")
     add = made.add_argument
     add("--prompt", action="append", default=[], metavar="FILE", help="only this prompt (repeatable)")
-    add("--trials", type=_at_least(1), metavar="K", help="trials per case and arm (manifest: ab_test.trials)")
+    add("--trials", type=whole(1), metavar="K", help="trials per case and arm (manifest: ab_test.trials)")
     add("--alpha", type=float, metavar="A", help="how often a useless challenger may be promoted (manifest)")
     add("--min-effect", type=float, metavar="E", help="smallest improvement worth having (manifest)")
-    add("--max-usd", type=float, metavar="USD", help="stop before spending more (manifest: budget)")
-    add("--max-calls", type=_at_least(1), metavar="N", help="stop after N model calls (manifest)")
-    add("--max-seconds", type=float, metavar="S", help="stop after S seconds (manifest)")
-    add("--timeout-s", type=float, default=60.0, metavar="S", help="per model call (default: 60)")
-    add("--concurrency", type=_at_least(1), default=16, metavar="N", help="calls at once (default: 16)")
-    add("--seed", type=int, default=0, help="of the order of cases and of the offline noise (default: 0)")
     add(
         "--split",
         choices=["holdout", "tune", "all"],
         default="holdout",
         help="which cases (default: holdout; on any other nothing is promoted)",
     )
-    add("--offline-noise", type=float, default=0.0, metavar="P", help="share of offline answers that err")
     add(
         "--shard",
-        type=_shard,
+        type=shard,
         default=(1, 1),
         metavar="I/N",
         help="run only the I-th of N parts; then --merge",
@@ -58,8 +53,7 @@ def parser() -> script.Parser:
     add("--dry-run", action="store_true", help="say what would be compared; no call, nothing written")
     add("--force", action="store_true", help="also pairs that were decided before, from the start")
     add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")
-    add("--prompt-price-per-mtok", type=float, metavar="USD", help="price of a million tokens in")
-    add("--completion-price-per-mtok", type=float, metavar="USD", help="and of a million out")
+    add_model_flags(made, seed="of the order of cases and of the offline noise")
     return made
 
 
@@ -128,13 +122,13 @@ def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
 
 def _dry_run(night: Night, args: argparse.Namespace) -> int:
     from agents.manifest import load_manifest
-    from eval.ab_night import model_of, settings_of
+    from eval.ab_night import asked, settings_of
     from eval.ab_plan import make_plan
     from eval.metadata import model_identity
 
     manifest = load_manifest()
     settings = settings_of(night, manifest)
-    identity = model_identity(model_of(night, manifest, settings))
+    identity = model_identity(asked(night, manifest).model())
     plan = make_plan(manifest, night.prompts, settings, identity)
     tests: list[dict[str, Any]] = [
         {
@@ -164,44 +158,18 @@ def _dry_run(night: Night, args: argparse.Namespace) -> int:
 
 def _night(args: argparse.Namespace) -> Night:
     from eval.ab_night import Night
-    from telemetry.pricing import Override
 
-    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
-    if (prices[0] is None) != (prices[1] is None):
-        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok go together")
     if args.merge is not None and args.shard[1] > 1:
         raise script.BadInput("--shard and --merge: one at a time")
-    names = ("trials", "alpha", "min_effect", "seed", "split", "offline_noise", "force", "allow_unpinned")
+    names = ("trials", "alpha", "min_effect", "split", "force", "allow_unpinned")
     return Night(
         prompts=tuple(args.prompt),
         settings={name: getattr(args, name) for name in names},
-        concurrency=args.concurrency,
-        max_usd=args.max_usd,
-        max_calls=args.max_calls,
-        max_seconds=args.max_seconds,
-        timeout_s=args.timeout_s,
-        price=None if prices[0] is None else Override(*prices),
+        ask=model_options(args),
         shard=args.shard,
         merge=args.merge,
         quiet=args.quiet or args.json,
     )
-
-
-def _at_least(least: int) -> Any:
-    def whole_number(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"must be at least {least}")
-        return value
-
-    return whole_number
-
-
-def _shard(text: str) -> tuple[int, int]:
-    part, _, of = text.partition("/")
-    if not (part.isdigit() and of.isdigit() and 1 <= int(part) <= int(of)):
-        raise argparse.ArgumentTypeError("must be I/N with 1 <= I <= N")
-    return int(part), int(of)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agents.base import build_agent
 from agents.manifest import AgentSpec
+from agents.model_flags import ModelOptions
 from agents.prompts import PromptSet
 from eval.history import append_history, really_called
 from eval.journal import Journal
@@ -21,7 +22,7 @@ from eval.progress import Progress
 from eval.results import deliberation_rows, result_row, summarise
 from eval.suites import Case, Suite
 from eval.trials import Breaker, Build, Job, Trial, run_trials
-from telemetry import logger, pricing, script
+from telemetry import logger, script
 
 ARM = "champion"  # what stands in the prompt files
 
@@ -32,18 +33,11 @@ class Options:
 
     split: str = "all"
     trials: int = 1
-    concurrency: int = 16
-    seed: int = 0
     shard: tuple[int, int] = (1, 1)  # the I-th of N, from 1
     resume: bool = False
     allow_unpinned: bool = False
-    offline_noise: float = 0.0
-    max_usd: float | None = None
-    max_calls: int | None = None
-    max_seconds: float | None = None
     judge_calls: int | None = None
-    timeout_s: float = 60.0
-    price: pricing.Override | None = None
+    ask: ModelOptions = field(default_factory=ModelOptions)
     quiet: bool = False
 
 
@@ -93,21 +87,11 @@ def evaluate(
     build: Build = build_agent,
 ) -> Evaluation:
     """Run every target's cases with one shared model, write the files, and tell the history."""
-    from agents.llm_client import Budget, model_from_env
-
     git = GitState()
     started = time.monotonic()
-    model = model_from_env(
-        budget=Budget(options.max_usd, options.max_calls, options.max_seconds),
-        concurrency=options.concurrency,
-        timeout_s=options.timeout_s,
-        price=options.price,
-        offline_noise=options.offline_noise,
-        seed=options.seed,
-        models=[target.spec.model for target in targets],
-    )
+    model = options.ask.model(target.spec.model for target in targets)
     prompts = PromptSet()
-    breaker = Breaker(limit=max(8, 2 * options.concurrency))
+    breaker = Breaker(limit=max(8, 2 * options.ask.concurrency))
     if journal_path is None:
         trials = asyncio.run(_run(targets, options, prompts, model, breaker, None, build))
     else:
@@ -131,7 +115,7 @@ async def _run(
     build: Build,
 ) -> list[Trial]:
     jobs = list(_jobs(targets, options, prompts))
-    progress = Progress("eval", len(jobs), quiet=options.quiet, max_usd=options.max_usd)
+    progress = Progress("eval", len(jobs), quiet=options.quiet, max_usd=options.ask.max_usd)
     trials: list[Trial] = []
 
     def feed() -> Iterator[Job]:
@@ -140,10 +124,10 @@ async def _run(
                 return
             yield job
 
-    judge = Judge(model, max_calls=options.judge_calls, seed=options.seed)
+    judge = Judge(model, max_calls=options.judge_calls, seed=options.ask.seed)
     try:
         stream = run_trials(
-            feed(), model, concurrency=options.concurrency, journal=journal, judge=judge, build=build
+            feed(), model, concurrency=options.ask.concurrency, journal=journal, judge=judge, build=build
         )
         async with aclosing(stream):
             async for trial in stream:
@@ -180,8 +164,8 @@ def _about(targets: Sequence[Target], options: Options, prompts: PromptSet, mode
             for target in targets
         },
         **model_identity(model),
-        "seed": options.seed,
-        "offline_noise": options.offline_noise,
+        "seed": options.ask.seed,
+        "offline_noise": options.ask.offline_noise,
         "trials": options.trials,
         "split": options.split,
         "shard": list(options.shard),
@@ -232,7 +216,7 @@ def _one_target(
         suites={str(target.suite.path): target.suite.sha256},
         prompts={path: prompts.sha256(path) for path in spec.prompt_paths},
         seen=seen_in(trials),
-        seed=options.seed,
+        seed=options.ask.seed,
         run_type="eval",
         agent=spec.name,
         module=spec.module,
@@ -243,7 +227,7 @@ def _one_target(
         split=options.split,
         trials=options.trials,
         shard=list(options.shard),
-        offline_noise=options.offline_noise,
+        offline_noise=options.ask.offline_noise,
         resumed=sum(trial.resumed for trial in trials),
     )
     rows = [result_row(trial, cases[trial.case_id]) for trial in trials]

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.model_flags import ModelOptions, add_model_flags, model_options, whole
+from eval.shards import shard
 from telemetry import script
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
-    from agents.manifest import AgentSpec, Manifest
+    from agents.manifest import AgentSpec, BudgetLimits, Manifest
     from agents.prompts import PromptSet
     from eval.evaluation import Evaluation, Options, Target
     from eval.judge import Model
@@ -35,8 +37,16 @@ def run_suite(
     suite = load_suite(suite_path, allow_unpinned=unlocked)
     spec = spec_of(module, callable_spec, str(suite_path), eval_adapter)
     target = Target(spec, suite, Path(out_path))
-    done = evaluate([target], Options(quiet=True), build=build_any)
+    options = Options(ask=ModelOptions().within(manifest_budget()), quiet=True)
+    done = evaluate([target], options, build=build_any)
     return done.agents[0].results
+
+
+def manifest_budget() -> BudgetLimits:
+    """What the manifest lets a run use; no limit where there is no manifest."""
+    from agents.manifest import MANIFEST, BudgetLimits, load_manifest
+
+    return load_manifest().budget if (script.root() / MANIFEST).exists() else BudgetLimits()
 
 
 def spec_of(module: str, callable_spec: str, suite_path: str, eval_adapter: str) -> AgentSpec:
@@ -78,32 +88,12 @@ def parser() -> script.Parser:
     add = made.add_argument
     add("--agent", action="append", default=[], metavar="NAME", help="only this agent (repeatable)")
     add("--split", choices=["all", "tune", "holdout"], default="all", help="which cases (default: all)")
-    add("--trials", type=_at_least(1), default=1, metavar="K", help="run every case K times (default: 1)")
-    add("--concurrency", type=_at_least(1), default=16, metavar="N", help="calls at once (default: 16)")
-    add(
-        "--max-usd",
-        type=float,
-        default=None,
-        metavar="USD",
-        help="stop before spending more (manifest: budget)",
-    )
-    add("--max-calls", type=_at_least(1), default=None, metavar="N", help="stop after N model calls")
-    add("--max-seconds", type=float, default=None, metavar="S", help="stop after S seconds")
-    add("--judge-calls", type=_at_least(0), default=None, metavar="N", help="at most N calls of llm_judge")
-    add("--timeout-s", type=float, default=60.0, metavar="S", help="per model call (default: 60)")
-    add("--seed", type=int, default=0, help="of the offline noise and of the judge's order (default: 0)")
-    add("--offline-noise", type=float, default=0.0, metavar="P", help="share of offline answers that err")
-    add("--shard", type=_shard, default=(1, 1), metavar="I/N", help="only the I-th of N parts, from 1")
+    add("--trials", type=whole(1), default=1, metavar="K", help="run every case K times (default: 1)")
+    add("--judge-calls", type=whole(0), default=None, metavar="N", help="at most N calls of llm_judge")
+    add("--shard", type=shard, default=(1, 1), metavar="I/N", help="only the I-th of N parts, from 1")
     add("--resume", action="store_true", help="go on where a stopped run of the same configuration was")
     add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")
-    add(
-        "--prompt-price-per-mtok",
-        type=float,
-        default=None,
-        metavar="USD",
-        help="price of a million tokens in",
-    )
-    add("--completion-price-per-mtok", type=float, default=None, metavar="USD", help="and of a million out")
+    add_model_flags(made, seed="of the offline noise and of the judge's order")
     return made
 
 
@@ -134,30 +124,17 @@ def main(args: argparse.Namespace) -> int:
     return script.STOPPED if done.stopped or done.inconclusive else script.OK
 
 
-def _options(args: argparse.Namespace, budget: Any) -> Options:
+def _options(args: argparse.Namespace, budget: BudgetLimits) -> Options:
     from eval.evaluation import Options
-    from telemetry.pricing import Override
 
-    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
-    if (prices[0] is None) != (prices[1] is None):
-        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok go together")
-    if not 0 <= args.offline_noise <= 1:
-        raise script.BadInput("--offline-noise: must lie in 0..1")
     return Options(
         split=args.split,
         trials=args.trials,
-        concurrency=args.concurrency,
-        seed=args.seed,
         shard=args.shard,
         resume=args.resume,
         allow_unpinned=args.allow_unpinned,
-        offline_noise=args.offline_noise,
-        max_usd=budget.max_usd if args.max_usd is None else args.max_usd,
-        max_calls=budget.max_calls if args.max_calls is None else args.max_calls,
-        max_seconds=budget.max_seconds if args.max_seconds is None else args.max_seconds,
         judge_calls=args.judge_calls,
-        timeout_s=args.timeout_s,
-        price=None if prices[0] is None else Override(*prices),
+        ask=model_options(args).within(budget),
         quiet=args.quiet,
     )
 
@@ -232,24 +209,6 @@ def _line(name: str, summary: dict[str, Any]) -> list[str]:
         shown(summary["p95_latency_ms"], ".0f"),
         "unknown" if summary["cost_usd"] is None else f"${summary['cost_usd']:.4f}",
     ]
-
-
-def _at_least(least: int) -> Any:
-    def whole(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"must be at least {least}")
-        return value
-
-    whole.__name__ = "whole number"
-    return whole
-
-
-def _shard(text: str) -> tuple[int, int]:
-    part, _, of = text.partition("/")
-    if not (part.isdecimal() and of.isdecimal() and 1 <= int(part) <= int(of)):
-        raise argparse.ArgumentTypeError(f"{text!r} must be I/N with 1 <= I <= N")
-    return int(part), int(of)
 
 
 if __name__ == "__main__":

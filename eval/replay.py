@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.model_flags import add_model_flags, model_options
 from telemetry import script
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ def parser() -> script.Parser:
     made = script.Parser(__doc__, prog="python -m eval.replay")
     made.add_argument("result", type=Path, help="a results file, e.g. eval/results/macro_watcher.json")
     made.add_argument("--rerun", action="store_true", help="run the same configuration again and compare")
-    made.add_argument("--concurrency", type=int, default=16, metavar="N", help="calls at once, with --rerun")
-    made.add_argument("--max-usd", type=float, default=None, metavar="USD", help="budget, with --rerun")
+    # For --rerun; seed and noise are those of the stored run.
+    add_model_flags(made, without=["--seed", "--offline-noise"])
     return made
 
 
@@ -150,18 +151,16 @@ def _read(path: Path) -> dict[str, Any]:
 def _rerun(metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """The same agent, split, trials, shard, seed and noise, with the code, prompts and model of now."""
     from eval.evaluation import Options, Target, evaluate
-    from eval.harness import build_any, spec_of
+    from eval.harness import build_any, manifest_budget, spec_of
 
     spec = spec_of(metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
     part, of = metadata["shard"]
+    asked = model_options(args).within(manifest_budget())
     options = Options(
         split=metadata["split"],
         trials=metadata["trials"],
-        concurrency=args.concurrency,
-        seed=metadata["seed"],
         shard=(part, of),
-        offline_noise=metadata["offline_noise"],
-        max_usd=args.max_usd,
+        ask=replace(asked, seed=metadata["seed"], offline_noise=metadata["offline_noise"]),
         quiet=args.quiet,
     )
     target = Target(spec, suite, args.result.with_name(f"{args.result.stem}.rerun.json"))

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.model_flags import ModelOptions, add_model_flags, model_options
 from telemetry import script
 
 if TYPE_CHECKING:
     from agents.calls import Model
     from agents.manifest import Manifest
     from meta.evidence import TuneResults
-    from telemetry.pricing import Override
 
 REPORT = Path("meta/reports/cross_critiques.json")
 SCHEMA = Path(__file__).with_name("cross_critiques.schema.json")
@@ -32,12 +32,7 @@ FIGURES = ("count", "error_rate", "errors_by_kind", "avg_cost_usd", "avg_reward"
 class Options:
     """How to run; the defaults are those of the command line."""
 
-    seed: int = 0
-    offline_noise: float = 0.0
-    max_usd: float | None = None
-    concurrency: int = 16
-    timeout_s: float = 60.0
-    price: Override | None = None
+    ask: ModelOptions = field(default_factory=ModelOptions)
     today: str = ""  # of new findings; default: today, UTC
 
 
@@ -65,13 +60,11 @@ def critique(
     """One critique, checked; the target's failing tune cases come from the latest results."""
     import asyncio
 
-    from agents.llm_client import Budget, model_from_env
     from agents.manifest import load_manifest
 
     manifest = load_manifest()
     if model is None:
-        limits = manifest.budget
-        model = model_from_env(budget=Budget(limits.max_usd, limits.max_calls, limits.max_seconds))
+        model = _model(ModelOptions(), manifest)
     pair = _pair(manifest, critic_name, target_name, telemetry_summary, target_output)
     return asyncio.run(_criticise(pair, manifest, model))
 
@@ -93,31 +86,16 @@ def run_loops(options: Options | None = None, *, model: Model | None = None) -> 
         if {critic, target} <= enabled
     ]
     seen = [pair for pair in pairs if _has_something(pair)]
-    model = model or _model(options, manifest)
-    found, failed = asyncio.run(_all(seen, manifest, model, options.concurrency)) if seen else ([], [])
+    model = model or _model(options.ask, manifest)
+    found, failed = asyncio.run(_all(seen, manifest, model, options.ask.concurrency)) if seen else ([], [])
     if failed and not found:
         raise script.Stopped(f"every critique failed, last: {failed[-1]['error']}")
     report = _report(found, failed, [pair for pair in pairs if pair not in seen], options, model)
     return _written(report)
 
 
-def _model(options: Options, manifest: Manifest) -> Model:
-    from agents.llm_client import Budget, model_from_env
-
-    limits = manifest.budget
-    return model_from_env(
-        budget=Budget(
-            limits.max_usd if options.max_usd is None else options.max_usd,
-            limits.max_calls,
-            limits.max_seconds,
-        ),
-        concurrency=options.concurrency,
-        timeout_s=options.timeout_s,
-        price=options.price,
-        offline_noise=options.offline_noise,
-        seed=options.seed,
-        models=[spec.model for spec in manifest.agents],
-    )
+def _model(ask: ModelOptions, manifest: Manifest) -> Model:
+    return ask.within(manifest.budget).model(spec.model for spec in manifest.agents)
 
 
 def _pair(
@@ -310,46 +288,8 @@ def _written(report: dict[str, Any]) -> dict[str, Any]:
 def parser() -> script.Parser:
     """The command line."""
     made = script.Parser(__doc__, prog="python -m meta.critique_loops")
-    add_model_flags(made)
+    add_model_flags(made, seed="of the offline model's noise and search")
     return made
-
-
-def add_model_flags(made: script.Parser) -> None:
-    """The flags of scripts of this package that ask a model."""
-    add = made.add_argument
-    add("--seed", type=int, default=0, help="of the offline model's noise and search (default: 0)")
-    add("--offline-noise", type=float, default=0.0, metavar="P", help="share of offline answers that err")
-    add("--max-usd", type=float, metavar="USD", help="stop before spending more (manifest: budget)")
-    add("--concurrency", type=_positive, default=16, metavar="N", help="calls at once (default: 16)")
-    add("--timeout-s", type=float, default=60.0, metavar="S", help="per model call (default: 60)")
-    add("--prompt-price-per-mtok", type=float, metavar="USD", help="price of a million tokens in")
-    add("--completion-price-per-mtok", type=float, metavar="USD", help="and of a million out")
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
-
-
-def model_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What those flags say."""
-    from telemetry.pricing import Override
-
-    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
-    if (prices[0] is None) != (prices[1] is None):
-        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok go together")
-    if not 0 <= args.offline_noise <= 1:
-        raise script.BadInput("--offline-noise: must lie in 0..1")
-    return {
-        "seed": args.seed,
-        "offline_noise": args.offline_noise,
-        "max_usd": args.max_usd,
-        "concurrency": args.concurrency,
-        "timeout_s": args.timeout_s,
-        "price": None if prices[0] is None else Override(*prices),
-    }
 
 
 @script.entry(parser)
@@ -357,7 +297,7 @@ def main(args: argparse.Namespace) -> int:
     """Run all pairs, tell what came of it."""
     from meta.critique_report import sentence
 
-    report = run_loops(Options(**model_options(args)))
+    report = run_loops(Options(model_options(args)))
     script.job_summary(f"### Cross-agent critiques\n\n{sentence(report)}")
     for row in report["failed"]:
         pair = f"{row['critic_agent']} on {row['target_agent']}"

@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
+from agents import llm_client
 from agents.budget import Budget
 from agents.calls import Completion, LLMError, Message, log_call
 from agents.llm_client import Capped
 from agents.nonce import nonce
-from eval import ab_night, ab_testing, suites
+from eval import ab_testing, suites
 from telemetry import script
 
 PROMPT = "agents/prompts/solver.md"
@@ -138,7 +139,7 @@ def use(patch: pytest.MonkeyPatch, model: Any) -> Any:
     def made(budget: Budget | None = None, **_: Any) -> Any:
         return model if budget is None else Capped(model, budget)
 
-    patch.setattr(ab_night, "model_from_env", made)
+    patch.setattr(llm_client, "model_from_env", made)
     return model
 
 

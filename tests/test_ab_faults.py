@@ -155,7 +155,7 @@ def test_a_night_with_nothing_but_broken_variants_fails(
         (["--shard", "3/2"], "--shard"),
         (["--merge", "nowhere"], "--merge"),
         (["--shard", "1/2", "--merge", "x"], "one at a time"),
-        (["--prompt-price-per-mtok", "1"], "go together"),
+        (["--prompt-price-per-mtok", "1"], "give both or neither"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(

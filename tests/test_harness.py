@@ -298,7 +298,7 @@ def test_unparsable_answers_are_the_agents_loss_with_the_raw_text_kept(
     [
         (["--agent", "nobody"], "nobody"),
         (["--shard", "3/2"], "I/N"),
-        (["--trials", "0"], "at least 1"),
+        (["--trials", "0"], ">= 1"),
         (["--prompt-price-per-mtok", "1"], "--completion-price-per-mtok"),
         (["--offline-noise", "2"], "--offline-noise"),
     ],
