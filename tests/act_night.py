@@ -68,6 +68,7 @@ class Night:
             Path(sys.executable).parent / "act",
             *(event, "--workflows", f".github/workflows/{workflow}.yml", "--eventpath", payload),
             *("--platform", "ubuntu-24.04=-self-hosted", "--no-skip-checkout", "--json"),
+            *("--cache-server-addr", "127.0.0.1"),  # else it asks for a way to the internet first
             *(word for name, value in extra.items() for word in ("--env", f"{name}={value}")),
             *(word for name, value in (secrets or {}).items() for word in ("--secret", f"{name}={value}")),
             *_standins(),
