@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +51,19 @@ def read_changes(patch: bytes, root: Path) -> list[Change]:
     """The files that `patch` changes against HEAD, as git sees them after applying it."""
     if not patch.strip():
         return []
+    with _applied(patch, root) as env:
+        return list(_compare(root, env))
+
+
+def canonical(diff: bytes, root: Path) -> bytes:
+    """A diff written by hand or by a model, as git would write it: models cannot count the lines of a hunk."""
+    with _applied(diff, root, "--recount") as env:
+        return git(root, "diff", "--cached", "--binary", "--full-index", "--no-renames", "HEAD", env=env)
+
+
+@contextmanager
+def _applied(patch: bytes, root: Path, *options: str) -> Iterator[dict[str, str]]:
+    """The environment of a scratch index that holds HEAD with the patch applied."""
     objects = root / git(root, "rev-parse", "--git-path", "objects").decode().strip()
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "objects").mkdir()
@@ -59,8 +73,8 @@ def read_changes(patch: bytes, root: Path) -> list[Change]:
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects.resolve()),
         }
         git(root, "read-tree", "HEAD", env=env)
-        git(root, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch, env=env)
-        return list(_compare(root, env))
+        git(root, "apply", "--cached", "--whitespace=nowarn", *options, "-", stdin=patch, env=env)
+        yield env
 
 
 def _compare(root: Path, env: Mapping[str, str]) -> Iterator[Change]:

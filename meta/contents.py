@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import re
@@ -20,38 +19,6 @@ MANIFEST = "agents/manifest.yaml"
 DECISIONS = "meta/decisions/"
 DECISION_SCHEMA = "eval/decision.schema.json"
 VARIANTS = "agents/prompts/variants"
-
-# Ways out of the process: a patch written by a model may not open a new one.
-OUTWARD = frozenset(
-    {
-        *(
-            "aiohttp",
-            "ccxt",
-            "feedparser",
-            "ftplib",
-            "http",
-            "httpx",
-            "httpx2",
-            "openai",
-            "requests",
-            "smtplib",
-        ),
-        *(
-            "socket",
-            "socketserver",
-            "ssl",
-            "telnetlib",
-            "urllib",
-            "urllib3",
-            "webbrowser",
-            "websockets",
-            "xmlrpc",
-        ),
-        *("asyncio", "multiprocessing", "os", "posix", "pty", "shutil", "signal", "subprocess", "sys"),
-        *("builtins", "code", "ctypes", "importlib", "marshal", "pickle", "runpy"),
-    }
-)
-OUTWARD_CALLS = frozenset(["__builtins__", "__import__", "breakpoint", "compile", "eval", "exec"])
 
 MAX_BODY_CHARS = 60_000  # GitHub cuts a body at 65,536, mid-text
 
@@ -109,36 +76,6 @@ def check_json(change: Change, schema: bytes | None) -> Iterator[str]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
-
-
-def check_python(change: Change) -> Iterator[str]:
-    """Parses, and opens no new way to the network, other processes or the interpreter."""
-    try:
-        after = _outward(change.after or b"")
-    except (SyntaxError, ValueError, RecursionError) as error:
-        yield f"is not Python: {error}"
-        return
-    for name in sorted(after - _outward(change.before or b"")):
-        yield f"newly uses {name}: no new way to the network, processes or the interpreter"
-
-
-def _outward(source: bytes) -> set[str]:
-    """The outward modules and calls that a source text names."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names} & OUTWARD
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found |= {(node.module or "").partition(".")[0]} & OUTWARD
-        elif isinstance(node, ast.Name):
-            found |= {node.id} & OUTWARD_CALLS
-        elif (
-            isinstance(node, ast.Attribute)
-            and re.fullmatch(r"__\w+__", node.attr)
-            and node.attr != "__name__"
-        ):
-            found.add(node.attr)  # x.__class__.__subclasses__() and its like
-    return found
 
 
 def decisions(changes: Sequence[Change]) -> Iterator[Decision]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meta import contents
+from meta import contents, python_rules
 from meta.changes import ABSENT, EXECUTABLE, REGULAR, Change
 from meta.contents import Decision, Head
 from meta.kinds import Kind
@@ -124,7 +124,7 @@ def _content(
         if change.path.startswith(contents.DECISIONS):
             yield from contents.check_decision(change, after(f"{kind.report}.json"))
     elif change.path.endswith(".py"):
-        yield from contents.check_python(change)
+        yield from python_rules.check_python(change)
     elif change.path.endswith(".md"):
         yield from contents.check_champion(change, after, decisions)
 
