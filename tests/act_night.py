@@ -28,6 +28,11 @@ class Ran:
     log: str
     requests: dict[str, dict[str, Any]]  # branch -> the pull request as recorded
 
+    @property
+    def proposing(self) -> dict[str, str]:
+        """The results without the job that only records data."""
+        return {job: result for job, result in self.results.items() if job != "record"}
+
 
 class Night:
     """A repository with its remote, in which workflows run."""
@@ -105,10 +110,14 @@ def _standins() -> Iterator[str]:
         yield f"{name}@{pin.sha}={ACTION_STANDINS / Path(name).name}"
 
 
+# A stand-in script writes no report that a schema would let pass.
+_UNWANTED = shutil.ignore_patterns("__pycache__", "*.jsonl", "*.schema.json")
+
+
 def small_tree(tree: Path) -> None:
     """The workflows, what they run, and the small example repository around it: no real script."""
     for name in (".github", "meta", "telemetry"):
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.jsonl"))
+        shutil.copytree(ROOT / name, tree / name, ignore=_UNWANTED)
     for name in (".gitignore", "Makefile", "pyproject.toml", "requirements.txt"):
         shutil.copy(ROOT / name, tree / name)
     for name, text in repo.FILES.items():

@@ -9,7 +9,7 @@ import pytest
 
 from meta import audit
 from meta.kinds import KINDS
-from telemetry import logger, script
+from telemetry import logger, script, sync
 from tests import proposal_repo as repo
 from tests.act_night import Night, full_tree
 
@@ -25,7 +25,7 @@ def night(tmp_path: Path) -> Night:
 def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(night: Night) -> None:
     night.start()
     ran = night.run("prompt_ab_test", "schedule")
-    assert ran.results == {"produce": "success", "publish": "success"}, ran.log
+    assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     form = KINDS["ab_champion"]
     request = ran.requests[form.branch]
     assert request["body"].startswith("> **Promote `geopolitical_risk` challenger B?**")
@@ -39,17 +39,22 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
     assert sorted(changed) == [f"{form.report}.json", f"{form.report}.md"]
     assert_explained(night, form.branch, "agents/prompts/geopolitical_risk.md")
 
+    segments = repo.git(night.remote, "ls-tree", "-r", "--name-only", sync.BRANCH).split()
+    assert [name.split("/")[0] for name in segments] == ["events", "history"]
+    assert ran.results["record"] == "success"
+
     night.commit("merged")
     (night.store / "pr-meta-prompt-ab-champion.json").unlink()
     ran = night.run("prompt_ab_test", "schedule")
-    assert (ran.results, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
     assert "Nothing to propose" in ran.summaries["produce"]
+    assert "record" not in ran.results  # what lost is remembered through the data branch: no call, no new row
 
 
 def test_the_critiques_of_a_fresh_runner_rest_on_what_it_measured(night: Night) -> None:
     night.start()
     ran = night.run("cross_critiques", "schedule")
-    assert ran.results == {"produce": "success", "publish": "success"}, ran.log
+    assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     form = KINDS["critiques"]
     changed = night.diff(form.branch)
     assert set(changed) == {f"{form.report}.json", f"{form.report}.md"}
@@ -60,24 +65,24 @@ def test_the_critiques_of_a_fresh_runner_rest_on_what_it_measured(night: Night) 
     night.commit("merged")
     (night.store / "pr-meta-cross-critiques.json").unlink()
     ran = night.run("cross_critiques", "schedule")
-    assert (ran.results, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
 
 
-def log_idle_runs(night: Night, agent: str, n: int = 150) -> None:
-    """Telemetry of an agent that never finds anything; committed, since a runner brings none of its own."""
+def push_idle_runs(night: Night, agent: str, n: int = 150) -> None:
+    """Telemetry of an agent that never finds anything, as earlier nights left it on the data branch."""
     with script.using_root(night.tree), logger.source("replay"):
         for _ in range(n):
             run = logger.new_run_id()
             logger.log_event(agent=agent, run_id=run, latency_ms=400.0, cost_usd=0.001, reward=-0.1)
-    repo.git(night.tree, "add", "-f", str(logger.LOG_PATH))
+    assert sync.push(night.tree)
+    (night.tree / logger.LOG_PATH).unlink()
 
 
 def test_retirement_disables_what_no_longer_earns_its_keep_as_a_draft(night: Night) -> None:
     night.start()
-    log_idle_runs(night, "vix_echo")
-    night.commit("telemetry")
+    push_idle_runs(night, "vix_echo")
     ran = night.run("agent_retirement", inputs={"mode": "disable"})
-    assert ran.results == {"produce": "success", "publish": "success"}, ran.log
+    assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     form = KINDS["retirement_disable"]
     request = ran.requests[form.branch]
     assert (request["draft"], request["commit-message"]) == ("always-true", "Disable vix_echo")
@@ -101,5 +106,5 @@ def assert_explained(night: Night, branch: str, subject: str) -> None:
 def test_retirement_with_nothing_to_decide_opens_nothing(night: Night) -> None:
     night.start()
     ran = night.run("agent_retirement", "schedule")
-    assert (ran.results, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
     assert "Nothing to propose" in ran.summaries["produce"]
