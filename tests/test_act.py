@@ -109,7 +109,7 @@ def ab_night(night: Night, body: str, event: str = "schedule", **more: str) -> R
             "sandbox",
             "workflow_dispatch",
             {},
-            f"put('agents/macro_watcher.py', {PATCHED!r})\n",
+            f"put('agents/macro_watcher.py', {PATCHED!r})\noutput('patched=true\\n')\n",
             {"agents/macro_watcher.py": PATCHED},
         ),
     ],
