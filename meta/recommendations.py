@@ -52,7 +52,7 @@ def from_critiques(report: Mapping[str, Any]) -> Iterator[Recommendation]:
     """The recommendations of all critiques, most urgent first; those already rejected are left out."""
     found = []
     for critique in _rows(report.get("critiques")):
-        issues = _rows(critique.get("issues"))
+        issues = [issue for issue in _rows(critique.get("issues")) if issue.get("supported", True)]
         evidence = " ".join(str(issue.get("evidence") or issue.get("title") or "") for issue in issues)[
             :MAX_CHARS
         ]

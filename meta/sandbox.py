@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.model_flags import add_model_flags, model_options, number
 from telemetry import script
 
 if TYPE_CHECKING:
@@ -44,11 +45,14 @@ def parser() -> script.Parser:
         help="only patches for this agent (repeatable)",
     )
     add("--recommendation", type=Path, metavar="FILE", help="carry out this one instead of the critiques'")
-    add("--time-limit", type=float, default=TIME_LIMIT_S, metavar="S", help="of each command (default: 900)")
-    add("--max-usd", type=float, metavar="USD", help="stop before spending more (manifest: budget)")
-    add("--seed", type=int, default=0, help="of the evals (default: 0)")
-    add("--prompt-price-per-mtok", type=float, metavar="USD", help="price of a million tokens in")
-    add("--completion-price-per-mtok", type=float, metavar="USD", help="and of a million out")
+    add(
+        "--time-limit",
+        type=number(),
+        default=TIME_LIMIT_S,
+        metavar="S",
+        help="of each command (default: 900)",
+    )
+    add_model_flags(made, seed="of the evals and of the offline noise", without=["--concurrency"])
     return made
 
 
@@ -58,8 +62,6 @@ def main(args: argparse.Namespace) -> int:
     from agents.manifest import load_manifest
     from meta import recommendations
 
-    if not args.time_limit > 0:
-        raise script.BadInput("--time-limit: must be a number > 0")
     manifest = load_manifest()
     for name in args.agent:
         if not manifest.agent(name).sandbox_editable:
@@ -68,7 +70,7 @@ def main(args: argparse.Namespace) -> int:
     done = run(
         given,
         manifest,
-        _model(args, manifest),
+        model_options(args).within(manifest.budget).model([manifest.agent("meta_agent").model]),
         only=args.agent,
         triage=args.recommendation is None,
         time_limit_s=args.time_limit,
@@ -246,21 +248,6 @@ def _clean(fit: Sequence[Recommendation], manifest: Manifest) -> None:
     for path in sorted({code_of(manifest.agent(one.agent)) for one in fit}):
         if git(script.root(), "status", "--porcelain", "--", path).strip():
             raise script.BadInput(f"{path}: has uncommitted changes; commit or undo them first")
-
-
-def _model(args: argparse.Namespace, manifest: Manifest) -> Model:
-    from agents.llm_client import Budget, model_from_env
-    from telemetry.pricing import Override
-
-    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
-    if (prices[0] is None) != (prices[1] is None):
-        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok go together")
-    limits = manifest.budget
-    return model_from_env(
-        budget=Budget(limits.max_usd if args.max_usd is None else args.max_usd, limits.max_calls, None),
-        price=None if prices[0] is None else Override(*prices),
-        seed=args.seed,
-    )
 
 
 def _told(report: dict[str, Any], args: argparse.Namespace) -> int:
