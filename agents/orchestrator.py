@@ -8,6 +8,7 @@ input, nothing was run; 3 the budget is used up, or no agent came through.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,9 @@ def parser() -> script.Parser:
     parse = script.Parser(__doc__)
     parse.add_argument("--agent", action="append", metavar="NAME", help="only this one (may be repeated)")
     parse.add_argument(
-        "--source-mode", choices=("snapshot", "live"), default="snapshot", help="where inputs come from"
+        "--source-mode",
+        choices=("snapshot", "live"),
+        help="where inputs come from (default: RATCHET_SOURCE_MODE, else snapshot)",
     )
     parse.add_argument("--as-of", metavar="DAY", help="a day of the sample (default: its last)")
     parse.add_argument("--replay", type=whole(1), metavar="N", help="back-test the last N days of the sample")
@@ -83,6 +86,11 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
     return chosen
 
 
+def _usual_mode(args: argparse.Namespace) -> str:
+    """What the environment says: a deployment is live, a replay or a chosen day is always of the sample."""
+    return "snapshot" if args.replay or args.as_of else os.environ.get("RATCHET_SOURCE_MODE") or "snapshot"
+
+
 async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
     from agents import replay, waves
     from agents.prompts import PromptSet
@@ -93,7 +101,7 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
     prompts = PromptSet()
     for spec in chosen:
         prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle
-    source = open_source(args.source_mode)
+    source = open_source(args.source_mode or _usual_mode(args))
     asked = model_options(args).within(manifest.budget)
     model = asked.model(spec.model for spec in chosen)
     runner = Runner(prompts, model, timeout_s=args.agent_timeout_s, source_mode=source.mode)

@@ -139,6 +139,20 @@ def test_only_the_agents_of_a_failed_source_fail(root: Path, monkeypatch: pytest
     assert output(root, "good")["source_mode"] == "live"
 
 
+def test_a_deployment_is_live_by_its_environment_and_a_replay_never_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    troupe(root, "good")
+    monkeypatch.setenv("RATCHET_SOURCE_MODE", "live")
+    monkeypatch.setenv("RATCHET_FRED_URL", "http://127.0.0.1:9")
+    assert orchestrator.main(["--quiet"]) == script.STOPPED
+    assert output(root, "good")["source_mode"] == "live"
+    assert orchestrator.main(["--replay", "1", "--quiet"]) == script.OK
+    monkeypatch.setenv("RATCHET_SOURCE_MODE", "dream")
+    assert orchestrator.main(["--quiet"]) == script.BAD_INPUT
+    assert "dream: allowed are" in capsys.readouterr().err
+
+
 class Venue:
     def __init__(self, name: str) -> None:
         self.name = name
