@@ -28,6 +28,8 @@ CHARS_PER_TOKEN = 4
 class OfflineModel:
     """Answers by the rules of the prompt; `noise` is the share of calls that err."""
 
+    provider, model = "offline", NAME
+
     def __init__(self, noise: float = 0.0, seed: int = 0) -> None:
         if not 0.0 <= noise <= 1.0:
             raise ValueError(f"noise must be between 0 and 1, not {noise}")
@@ -53,7 +55,7 @@ class OfflineModel:
             raw=raw,
             model_asked=model or NAME,
             model_answered=NAME,
-            provider="offline",
+            provider=self.provider,
             tokens_in=_tokens(system) + _tokens(user),
             tokens_out=_tokens(raw),
             tokens_cached=0,

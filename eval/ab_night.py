@@ -18,10 +18,11 @@ from eval.ab_markdown import body
 from eval.ab_memory import rows_for_history
 from eval.ab_outcome import carry_out, finish_pending, only_one, promoted_texts
 from eval.ab_plan import Plan, Settings, make_plan
-from eval.ab_run import Limits, merge, read_shards, run, shard_file
+from eval.ab_run import SHARDS, Limits, merge, run
 from eval.history import HISTORY, append_history
 from eval.journal import Journal
 from eval.metadata import GitState, model_identity, replay_metadata, seen_in
+from eval.shards import read_shards, shard_file
 from telemetry import script
 from telemetry.markdown import cell
 
@@ -73,7 +74,7 @@ def _measured(night: Night, manifest: Manifest) -> tuple[Plan, Board, str]:
     plan = make_plan(manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
         return plan, Board(plan), ""
-    path = JOURNAL if night.shard[1] == 1 else shard_file(night.shard)
+    path = JOURNAL if night.shard[1] == 1 else shard_file(SHARDS, night.shard)
     with Journal(script.root() / path, plan.about, resume=not settings.force) as journal:
         return plan, *run(
             plan, model, journal, Limits(ask.concurrency, ask.max_usd, night.shard, night.quiet)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents import variants
-from agents.manifest import AgentSpec, Manifest
+from agents.manifest import ABTest, AgentSpec, Manifest
 from agents.prompts import PromptSet
 from agents.variants import Variant
 from eval.ab_memory import Compared, pair_of, settled
@@ -24,15 +24,9 @@ CONTROL = "champion"  # the label of the control arm
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What a run may be told; the defaults come from the manifest."""
+class Settings(ABTest):
+    """What a run may be told: what stands in the manifest, and what does not."""
 
-    alpha: float = 0.05
-    min_effect: float = 0.01
-    trials: int = 3
-    min_cases: int = 30
-    max_cost_increase: float = 0.20
-    max_p95_increase: float = 0.50
     seed: int = 0
     split: str = "holdout"
     offline_noise: float = 0.0

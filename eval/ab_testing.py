@@ -7,11 +7,10 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import add_model_flags, model_options, whole
-from eval.shards import shard
+from eval.shards import RESULTS, add_shard_flags, one_at_a_time
 from telemetry import script
 
 if TYPE_CHECKING:
@@ -42,14 +41,7 @@ def parser() -> script.Parser:
         default="holdout",
         help="which cases (default: holdout; on any other nothing is promoted)",
     )
-    add(
-        "--shard",
-        type=shard,
-        default=(1, 1),
-        metavar="I/N",
-        help="run only the I-th of N parts; then --merge",
-    )
-    add("--merge", type=Path, metavar="DIR", help="decide from the shards in DIR, without any call")
+    add_shard_flags(made, RESULTS / "ab_shards")
     add("--dry-run", action="store_true", help="say what would be compared; no call, nothing written")
     add("--force", action="store_true", help="also pairs that were decided before, from the start")
     add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")
@@ -159,8 +151,7 @@ def _dry_run(night: Night, args: argparse.Namespace) -> int:
 def _night(args: argparse.Namespace) -> Night:
     from eval.ab_night import Night
 
-    if args.merge is not None and args.shard[1] > 1:
-        raise script.BadInput("--shard and --merge: one at a time")
+    one_at_a_time(args)
     names = ("trials", "alpha", "min_effect", "split", "force", "allow_unpinned")
     return Night(
         prompts=tuple(args.prompt),
@@ -168,7 +159,7 @@ def _night(args: argparse.Namespace) -> Night:
         ask=model_options(args),
         shard=args.shard,
         merge=args.merge,
-        quiet=args.quiet or args.json,
+        quiet=args.quiet,
     )
 
 

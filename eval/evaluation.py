@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from eval.judge import Judge, Model
 from eval.metadata import GitState, model_identity, replay_metadata, seen_in
 from eval.progress import Progress
 from eval.results import deliberation_rows, result_row, summarise
+from eval.shards import read_shards
 from eval.suites import Case, Suite
 from eval.trials import Breaker, Build, Job, Trial, run_trials
 from telemetry import logger, script
@@ -86,7 +87,10 @@ def evaluate(
     journal_path: Path | None = None,
     build: Build = build_agent,
 ) -> Evaluation:
-    """Run every target's cases with one shared model, write the files, and tell the history."""
+    """Run every target's cases with one shared model, write the files, and tell the history.
+
+    A shard leaves its journal alone: files and history are those of the whole, which `merged` writes.
+    """
     git = GitState()
     started = time.monotonic()
     model = options.ask.model(target.spec.model for target in targets)
@@ -95,14 +99,23 @@ def evaluate(
     if journal_path is None:
         trials = asyncio.run(_run(targets, options, prompts, model, breaker, None, build))
     else:
-        about = _about(targets, options, prompts, model)
+        about = _about(targets, options, prompts, model_identity(model))
         with Journal(journal_path, about, resume=options.resume) as journal:
             trials = asyncio.run(_run(targets, options, prompts, model, breaker, journal, build))
             done = _written(targets, options, prompts, trials, git, breaker.reason, started)
-            if not breaker.reason and all(trial.counted for trial in trials):
+            whole = options.shard[1] == 1
+            if whole and not breaker.reason and all(trial.counted for trial in trials):
                 journal.remove()
             return done
     return _written(targets, options, prompts, trials, git, breaker.reason, started)
+
+
+def merged(targets: Sequence[Target], options: Options, folder: Path) -> Evaluation:
+    """The run whose shards left their trials in `folder`, as if it had been run in one piece."""
+    started, git, prompts, shards = time.monotonic(), GitState(), PromptSet(), read_shards(folder)
+    shards.check(_about(targets, options, prompts, shards.model))
+    trials = [replace(trial, resumed=False) for trial in shards.trials]
+    return _written(targets, options, prompts, trials, git, shards.stopped, started)
 
 
 async def _run(
@@ -149,7 +162,9 @@ def _jobs(targets: Sequence[Target], options: Options, prompts: PromptSet) -> It
                 yield Job(ARM, prompts, target.spec, case, trial_no)
 
 
-def _about(targets: Sequence[Target], options: Options, prompts: PromptSet, model: Model) -> dict[str, Any]:
+def _about(
+    targets: Sequence[Target], options: Options, prompts: PromptSet, model: Mapping[str, Any]
+) -> dict[str, Any]:
     """Everything that a trial's outcome may depend on: if any of it changes, a journal starts afresh."""
     return {
         "agents": {
@@ -163,12 +178,11 @@ def _about(targets: Sequence[Target], options: Options, prompts: PromptSet, mode
             }
             for target in targets
         },
-        **model_identity(model),
+        **model,
         "seed": options.ask.seed,
         "offline_noise": options.ask.offline_noise,
         "trials": options.trials,
         "split": options.split,
-        "shard": list(options.shard),
         "scoring_version": logger.SCORING_VERSION,
     }
 
@@ -184,6 +198,7 @@ def _written(
 ) -> Evaluation:
     """Results and deliberations per agent, one line of history, and the whole as a value."""
     agents = []
+    whole = options.shard[1] == 1
     for target in targets:
         cases = {case.id: case for case in target.cases(options)}
         order = {case_id: place for place, case_id in enumerate(cases)}
@@ -192,12 +207,13 @@ def _written(
             key=lambda trial: (order[trial.case_id], trial.trial_no),
         )
         evaluated = _one_target(target, options, prompts, mine, cases, git)
-        _save(evaluated, mine)
+        if whole:
+            _save(evaluated, mine)
         agents.append(evaluated)
     costs = [each.summary["cost_usd"] for each in agents if each.summary["tokens_in"] is not None]
     spent = None if None in costs else round(sum(costs), 9)
     done = Evaluation(tuple(agents), stopped, spent)
-    if really_called(trials):
+    if whole and really_called(trials):
         append_history("eval", _history_summary(done, time.monotonic() - started), _history_metadata(agents))
     return done
 
@@ -226,7 +242,6 @@ def _one_target(
         suite_pinned=target.suite.pinned,
         split=options.split,
         trials=options.trials,
-        shard=list(options.shard),
         offline_noise=options.ask.offline_noise,
         resumed=sum(trial.resumed for trial in trials),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import ModelOptions, add_model_flags, model_options, whole
-from eval.shards import shard
+from eval.shards import RESULTS, add_shard_flags, one_at_a_time, shard_file
 from telemetry import script
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eval.evaluation import Evaluation, Options, Target
     from eval.judge import Model
 
-RESULTS = Path("eval/results")
+SHARDS = RESULTS / "eval_shards"
 
 
 def run_suite(
@@ -90,7 +90,7 @@ def parser() -> script.Parser:
     add("--split", choices=["all", "tune", "holdout"], default="all", help="which cases (default: all)")
     add("--trials", type=whole(1), default=1, metavar="K", help="run every case K times (default: 1)")
     add("--judge-calls", type=whole(0), default=None, metavar="N", help="at most N calls of llm_judge")
-    add("--shard", type=shard, default=(1, 1), metavar="I/N", help="only the I-th of N parts, from 1")
+    add_shard_flags(made, SHARDS)
     add("--resume", action="store_true", help="go on where a stopped run of the same configuration was")
     add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")
     add_model_flags(made, seed="of the offline noise and of the judge's order")
@@ -100,25 +100,29 @@ def parser() -> script.Parser:
 @script.entry(parser)
 def main(args: argparse.Namespace) -> int:
     from agents.manifest import load_manifest
-    from eval.evaluation import evaluate
+    from eval.evaluation import evaluate, merged
 
+    one_at_a_time(args)
     manifest = load_manifest()
     options = _options(args, manifest.budget)
     targets = _targets(args, options, manifest)
-    journal = (
-        script.root()
-        / ".ratchet"
-        / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}{_suffix(options)}.jsonl"
-    )
+    if options.shard[1] > 1:
+        journal = shard_file(SHARDS, options.shard)
+    else:
+        journal = Path(".ratchet") / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"
     try:
-        done = evaluate(targets, options, journal_path=journal)
+        if args.merge is not None:
+            done = merged(targets, options, args.merge)
+        else:
+            done = evaluate(targets, options, journal_path=script.root() / journal)
     except KeyboardInterrupt:
         raise script.Stopped(
             "interrupted; what is done is kept: the same command with --resume goes on"
         ) from None
     _tell(done, args)
     if done.stopped:
-        print(f"stopped early: {done.stopped}; go on with --resume", file=sys.stderr)
+        then = "run them, and merge again" if args.merge is not None else "go on with --resume"
+        print(f"stopped early: {done.stopped}; {then}", file=sys.stderr)
     elif done.inconclusive:
         print("inconclusive: more than 10 % of the cases failed by infrastructure", file=sys.stderr)
     return script.STOPPED if done.stopped or done.inconclusive else script.OK
@@ -153,15 +157,10 @@ def _targets(args: argparse.Namespace, options: Options, manifest: Manifest) -> 
         if not spec.enabled and not args.quiet:
             print(f"{spec.name} is disabled; it is evaluated because it was named", file=sys.stderr)
         suite = load_suite(spec.eval_suite, allow_unpinned=options.allow_unpinned)
-        targets.append(Target(spec, suite, RESULTS / f"{spec.name}{_suffix(options)}.json"))
+        targets.append(Target(spec, suite, RESULTS / f"{spec.name}.json"))
     if not targets:
         raise script.BadInput("agents/manifest.yaml: no enabled agent has an eval_suite")
     return targets
-
-
-def _suffix(options: Options) -> str:
-    part, of = options.shard
-    return "" if of == 1 else f".shard-{part}-of-{of}"
 
 
 def _tell(done: Evaluation, args: argparse.Namespace) -> None:
@@ -192,6 +191,8 @@ def _tell(done: Evaluation, args: argparse.Namespace) -> None:
                 *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
             ]
             print("  ".join(cells))
+        if args.shard[1] > 1:
+            print(f"shard done; sum up with --merge {SHARDS} once all are there")
 
 
 def _line(name: str, summary: dict[str, Any]) -> list[str]:

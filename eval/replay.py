@@ -149,17 +149,15 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _rerun(metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    """The same agent, split, trials, shard, seed and noise, with the code, prompts and model of now."""
+    """The same agent, split, trials, seed and noise, with the code, prompts and model of now."""
     from eval.evaluation import Options, Target, evaluate
     from eval.harness import build_any, manifest_budget, spec_of
 
     spec = spec_of(metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
-    part, of = metadata["shard"]
     asked = model_options(args).within(manifest_budget())
     options = Options(
         split=metadata["split"],
         trials=metadata["trials"],
-        shard=(part, of),
         ask=replace(asked, seed=metadata["seed"], offline_noise=metadata["offline_noise"]),
         quiet=args.quiet,
     )

@@ -108,8 +108,8 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
         "p95_latency_ms": _percentile([trial.latency_ms for trial in counted], 0.95),
         "cost_usd": _known_sum([trial.cost_usd for trial in trials if trial.turns]),
         "unpriced": sum(trial.cost_usd is None for trial in trials if trial.turns),
-        "tokens_in": _known_sum([trial.tokens_in for trial in trials if trial.turns]),
-        "tokens_out": _known_sum([trial.tokens_out for trial in trials if trial.turns]),
+        "tokens_in": _known_count([trial.tokens_in for trial in trials if trial.turns]),
+        "tokens_out": _known_count([trial.tokens_out for trial in trials if trial.turns]),
     }
 
 
@@ -165,6 +165,11 @@ def _known_sum(values: Sequence[float | None]) -> float | None:
     if not values or None in values:
         return None
     return round(math.fsum(value for value in values if value is not None), 9)
+
+
+def _known_count(values: Sequence[int | None]) -> int | None:
+    total = _known_sum(values)
+    return None if total is None else int(total)
 
 
 def _percentile(values: Sequence[float], share: float) -> float | None:

@@ -97,7 +97,11 @@ def pin(paths: Iterable[Path]) -> list[str]:
 def suite_paths(names: Sequence[str] = ()) -> list[Path]:
     """The suites of the folder, or those named (by agent or by path), relative to the root."""
     if names:
-        return [FOLDER / f"{name}.jsonl" if Path(name).suffix != ".jsonl" else Path(name) for name in names]
+        named = [FOLDER / f"{name}.jsonl" if Path(name).suffix != ".jsonl" else Path(name) for name in names]
+        for path in named:
+            if not (script.root() / path).is_file():
+                raise script.BadInput(f"{path}: no such suite")
+        return named
     return sorted(FOLDER / file.name for file in (script.root() / FOLDER).glob("*.jsonl"))
 
 

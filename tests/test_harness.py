@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,6 +43,10 @@ def use(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
 def result(root: Path, agent: str) -> dict[str, Any]:
     stored: dict[str, Any] = json.loads((root / f"eval/results/{agent}.json").read_text())
     return stored
+
+
+def outcomes(stored: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [(row["id"], row["trial"], row["ok"], row["score"], row["output"]) for row in stored["results"]]
 
 
 def rows(root: Path, kind: str) -> list[dict[str, Any]]:
@@ -251,13 +256,45 @@ def test_killed_at_half_and_resumed_the_totals_are_those_of_an_uninterrupted_run
         assert totals[0] == totals[1]
 
 
-def test_shards_part_the_suite_without_overlap(checkout: Path, endpoint: Loopback) -> None:
-    ids: list[str] = []
+def test_shards_merged_are_what_one_run_gives(checkout: Path, endpoint: Loopback) -> None:
+    assert harness.main(["--quiet", "--trials", "2"]) == script.OK
+    whole = {name: result(checkout, name) for name in ("alpha", "beta")}
+    shutil.rmtree(checkout / "eval/results")
+    (checkout / "eval/history.jsonl").unlink()
+    asked = len(endpoint.requests)
     for part in (1, 2, 3):
-        assert harness.main(["--quiet", "--agent", "alpha", "--shard", f"{part}/3"]) == script.OK
-        name = f"alpha.shard-{part}-of-3"
-        ids += [row["id"] for row in result(checkout, name)["results"]]
-    assert sorted(ids) == [f"alpha-{number:04}" for number in range(20)]
+        assert harness.main(["--quiet", "--trials", "2", "--shard", f"{part}/3"]) == script.OK
+    assert len(endpoint.requests) == 2 * asked  # no case twice, none left out
+    assert not list((checkout / "eval/results").glob("*.json"))  # a part is no result
+    assert not (checkout / "eval/history.jsonl").exists()
+    merge = ["--quiet", "--trials", "2", "--merge", "eval/results/eval_shards"]
+    assert harness.main(merge) == script.OK
+    assert len(endpoint.requests) == 2 * asked
+    for name, before in whole.items():
+        now = result(checkout, name)
+        assert outcomes(now) == outcomes(before)
+        for timed in ("p50_latency_ms", "p95_latency_ms"):
+            del now["summary"][timed], before["summary"][timed]
+        assert now["summary"] == before["summary"]
+        assert now["metadata"].keys() == before["metadata"].keys()
+        assert (checkout / f"eval/results/{name}_deliberations.jsonl").exists()
+    assert len((checkout / "eval/history.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_missing_shard_is_told_and_shards_of_another_run_are_refused(
+    checkout: Path, endpoint: Loopback, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert harness.main(["--quiet", "--shard", "1/2"]) == script.OK
+    merge = ["--quiet", "--merge", "eval/results/eval_shards"]
+    assert harness.main(merge) == script.STOPPED
+    assert "shards missing: 2/2" in capsys.readouterr().err
+    assert result(checkout, "alpha")["summary"]["inconclusive"]
+    for other in (["--seed", "1"], ["--agent", "alpha"], ["--trials", "2"]):
+        assert harness.main([*merge, *other]) == script.BAD_INPUT
+        assert "another run" in capsys.readouterr().err
+    assert harness.main([*merge, "--shard", "1/2"]) == script.BAD_INPUT
+    assert harness.main(["--merge", "nowhere"]) == script.BAD_INPUT
+    assert "nowhere" in capsys.readouterr().err
 
 
 def test_splits_part_the_suite_and_trials_repeat_it(checkout: Path, endpoint: Loopback) -> None:

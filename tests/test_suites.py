@@ -95,8 +95,9 @@ def test_a_bad_file_names_its_line(root: Path, text: str, message: str) -> None:
 
 
 def test_a_missing_suite_and_a_broken_lock_are_bad_input(root: Path, capsys: Any) -> None:
-    assert suites.main(["pin", "nobody", "--root", str(root)]) == script.BAD_INPUT
-    assert "eval/suites/nobody.jsonl: cannot read the suite" in capsys.readouterr().err
+    for command in ("pin", "check", "list"):
+        assert suites.main([command, "nobody", "--root", str(root)]) == script.BAD_INPUT
+        assert "eval/suites/nobody.jsonl: no such suite" in capsys.readouterr().err
     path = write(CASE)
     (root / suites.FOLDER / suites.LOCK).write_text("[]")
     with pytest.raises(script.BadInput, match="not a lock file"):
