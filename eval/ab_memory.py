@@ -55,6 +55,29 @@ def last_verdicts() -> dict[tuple[str, str], str]:
     return {(one.prompt, one.sha256): f"{one.verdict} ({one.date}, {one.where})" for one in _all()}
 
 
+def rejected() -> dict[tuple[str, str], str]:
+    """Texts that were compared and did not win, by prompt and hash: with which verdict, when, and where it stands."""
+    return {key: told for key, told in last_verdicts().items() if told.startswith("keep ")}
+
+
+def dethroned() -> dict[tuple[str, str], str]:
+    """Former champions by prompt and hash, and the decision that replaced them."""
+    return {
+        (str(decision.verdict.get("prompt", decision.subject)), decision.before_sha256): str(path)
+        for path, decision in decisions()
+        if decision.kind == "ab_champion" and decision.decision == "promote" and decision.before_sha256
+    }
+
+
+def winners() -> dict[str, str]:
+    """By prompt, the text that won last according to the history, merged or not."""
+    won: dict[str, str] = {}
+    for _, row in _history_rows():
+        if row["verdict"] == "promote" and row.get("promoted"):
+            won[row["prompt"]] = row["sha256"]
+    return won
+
+
 def rows_for_history(tests: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What a history line has to hold of a report's tests to be read back here."""
     return [
@@ -80,6 +103,12 @@ def _all() -> Iterator[Compared]:
 
 
 def _in_history() -> Iterator[Compared]:
+    for date, row in _history_rows():
+        yield from _compared([row], date, str(HISTORY))
+
+
+def _history_rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every comparison of the history with its date."""
     file = script.root() / HISTORY
     if not file.exists():
         return
@@ -87,9 +116,13 @@ def _in_history() -> Iterator[Compared]:
         try:
             row = json.loads(line)
             if row["run_type"] == "ab_test":
-                yield from _compared(row["summary"]["comparisons"], row["ts"][:10], str(HISTORY))
+                compared = row["summary"]["comparisons"]
+                yield from ((row["ts"][:10], {**_EMPTY, **one}) for one in compared)
         except (ValueError, KeyError, TypeError):  # a torn or foreign line: that comparison is made again
             continue
+
+
+_EMPTY = {"pair": "", "prompt": "", "sha256": "", "verdict": ""}
 
 
 def _in_report() -> Iterator[Compared]:

@@ -16,7 +16,7 @@ from agents import variants
 from agents.manifest import ABTest, AgentSpec, Manifest
 from agents.prompts import PromptSet
 from agents.variants import Variant
-from eval.ab_memory import Compared, pair_of, settled
+from eval.ab_memory import Compared, dethroned, pair_of, settled
 from eval.suites import Case, Suite, load_suite
 from telemetry import logger, script
 
@@ -155,7 +155,12 @@ def _test(
         skipped += [Skipped(one.name, one.sha256, "affects no enabled agent") for one in found]
         found = []
     arms = []
+    former = {} if settings.force else dethroned()
     for one in found:
+        if (prompt, one.sha256) in former:  # it lost to a text that has been beaten since, or stands
+            decided = former[(prompt, one.sha256)]
+            skipped.append(Skipped(one.name, one.sha256, "a former champion", decided))
+            continue
         for spec in agents:
             if spec.eval_suite not in loaded:
                 loaded[spec.eval_suite] = load_suite(spec.eval_suite, allow_unpinned=settings.allow_unpinned)

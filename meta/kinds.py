@@ -99,6 +99,7 @@ KINDS = {
             before=(*_MEASURE, _CRITIQUE),
             command=("meta.propose",),
             report="meta/reports/proposals",
+            schema="meta/proposals.schema.json",
             allowed=_VARIANTS,
             records=_DECISIONS,
         ),

@@ -1,0 +1,196 @@
+"""Which challenger could beat each champion? Asks the model for changes, screens them on tune cases, keeps the best.
+
+Nothing goes live: a challenger competes in the next A/B test, on cases that no proposal has seen. A challenger that
+lost gives its letter to the next one. Writes variants, lineage and `meta/reports/proposals.{json,md}`, or nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agents.model_flags import ModelOptions, add_model_flags, model_options, whole
+from telemetry import script
+
+if TYPE_CHECKING:
+    from agents.calls import Model
+    from agents.manifest import Manifest
+    from meta.drafting import Draft, Drafter
+
+REPORT = Path("meta/reports/proposals.json")
+SCHEMA = Path(__file__).with_name("proposals.schema.json")
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run; the defaults are those of the command line."""
+
+    prompts: tuple[str, ...] = ()
+    candidates: int = 3
+    screen_cases: int = 24
+    max_prompts: int | None = None
+    ask: ModelOptions = field(default_factory=ModelOptions)
+
+
+def propose(options: Options | None = None, *, model: Model | None = None) -> dict[str, Any]:
+    """Propose for the prompts asked for; writes what came of it, and returns the report."""
+    import asyncio
+
+    from agents.manifest import load_manifest
+    from meta.drafting import Drafter
+
+    options = options or Options()
+    manifest = load_manifest()
+    ask = options.ask.within(manifest.budget)
+    model = model or ask.model([spec.model for spec in manifest.agents])
+    drafter = Drafter(manifest, model, options.candidates, options.screen_cases, ask.seed, ask.concurrency)
+    prompts = _prompts(options, manifest)
+    drafts = asyncio.run(_all(drafter, prompts, options, model))
+    return _written(drafts, model)
+
+
+async def _all(drafter: Drafter, prompts: Sequence[str], options: Options, model: Model) -> list[Draft]:
+    """One prompt after the other; a broken one does not cost the others theirs, unless it was asked for."""
+    from meta.drafting import Draft
+    from telemetry.instrumentation import error_kind
+    from telemetry.logger import INFRASTRUCTURE
+
+    drafts: list[Draft] = []
+    try:
+        for prompt in prompts:
+            if (
+                options.max_prompts is not None
+                and sum(bool(draft.text) for draft in drafts) >= options.max_prompts
+            ):
+                break
+            try:
+                drafts.append(await drafter.draft(prompt))
+            except script.BadInput as problem:
+                if options.prompts:
+                    raise
+                drafts.append(Draft(prompt, skipped=str(problem)[:300]))
+            except script.Stopped:
+                raise
+            except Exception as problem:  # one answer that cannot be used is no reason to stop
+                if error_kind(problem) == "budget":
+                    raise script.Stopped(str(problem)) from problem
+                whose = "outage" if error_kind(problem) in INFRASTRUCTURE else "the answer cannot be used"
+                drafts.append(Draft(prompt, skipped=f"{whose}: {type(problem).__name__}: {problem}"[:300]))
+    finally:
+        close = getattr(model, "aclose", None)
+        if close is not None:
+            await close()
+    return drafts
+
+
+def _prompts(options: Options, manifest: Manifest) -> list[str]:
+    """Those asked for; else every agent's own prompt, the one with the most failing tune cases first."""
+    from agents import variants
+    from meta.evidence import tune_results
+
+    if options.prompts:
+        named = [str(variants.prompt_file(path)) for path in dict.fromkeys(options.prompts)]
+        for path in named:
+            if path not in manifest.prompts:
+                raise script.BadInput(f"{path}: affects no agent of agents/manifest.yaml")
+        return named
+    specs = [spec for spec in manifest.enabled() if spec.prompt and spec.eval_suite]
+    specs.sort(key=lambda spec: -len(tune_results(spec).failures))
+    return list(dict.fromkeys(str(spec.prompt) for spec in specs))
+
+
+def _written(drafts: Sequence[Draft], model: Model) -> dict[str, Any]:
+    """Write challengers and report; nothing at all if there is nothing new."""
+    from agents import schema_check
+    from eval.metadata import model_identity
+    from meta import contenders
+    from meta.propose_report import markdown
+    from telemetry import logger
+
+    proposals, cleared = [], []
+    for draft in drafts:
+        if draft.contenders is None:
+            continue
+        taken = None
+        if draft.text:
+            kept = contenders.keep(draft.contenders, draft.text, author=draft.author, reason=draft.reason)
+            proposals.append({**draft.row(), "variant": kept.name, "sha256": kept.sha256})
+            taken = kept.name
+        names = contenders.clear(draft.contenders, taken)
+        cleared += [{"prompt": draft.prompt, "variant": name} for name in names]
+    report = {
+        "schema_version": SCHEMA_VERSION,
+        "generated_at": logger.utc_now(),
+        "proposals": proposals,
+        "cleared": cleared,
+        "skipped": [{"prompt": draft.prompt, "reason": draft.skipped} for draft in drafts if draft.skipped],
+        "refused": [
+            {"prompt": draft.prompt, "reason": why[:300]} for draft in drafts for why in draft.refused[:10]
+        ],
+        "model": model_identity(model),
+    }
+    if wrong := schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
+        raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
+    if proposals or cleared:
+        script.write_json(script.root() / REPORT, report)
+        script.write_atomic(script.root() / REPORT.with_suffix(".md"), markdown(report))
+    return report
+
+
+def parser() -> script.Parser:
+    """The command line."""
+    made = script.Parser(__doc__, prog="python -m meta.propose")
+    add = made.add_argument
+    add("--prompt", action="append", default=[], metavar="FILE", help="only this prompt (repeatable)")
+    add(
+        "--candidates",
+        type=whole(1),
+        default=3,
+        metavar="N",
+        help="ask for N proposals (default: 3; offline: many)",
+    )
+    add(
+        "--screen-cases",
+        type=whole(1),
+        default=24,
+        metavar="N",
+        help="try them on N tune cases (offline: on all)",
+    )
+    add("--max-prompts", type=whole(1), metavar="N", help="at most N new challengers")
+    add_model_flags(made, seed="of the search, of the cases tried, and of the offline noise")
+    return made
+
+
+@script.entry(parser)
+def main(args: argparse.Namespace) -> int:
+    """Propose, and tell what came of it."""
+    from meta.propose_report import sentence
+
+    report = propose(
+        Options(
+            prompts=tuple(args.prompt),
+            candidates=args.candidates,
+            screen_cases=args.screen_cases,
+            max_prompts=args.max_prompts,
+            ask=model_options(args),
+        )
+    )
+    script.set_output("proposed", str(len(report["proposals"])))
+    script.job_summary(f"### New challengers\n\n{sentence(report)}")
+    if args.json:
+        print(json.dumps(report, sort_keys=True, ensure_ascii=False))
+    elif not args.quiet:
+        print(sentence(report))
+        for row in report["skipped"]:
+            print(f"  {row['prompt']}: {row['reason']}", file=sys.stderr)
+    return script.OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
