@@ -8,6 +8,7 @@ with a clean environment, bounded and without privileges, and `Walls.told` says 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import os
 import signal
@@ -27,6 +28,7 @@ PROBE_SECONDS = 10.0
 OK, FAILED, TIMED_OUT = "ok", "failed", "timed out"
 
 _NAMESPACES = ("unshare", "--user", "--map-root-user", "--net")
+_PR_SET_PDEATHSIG = 1
 _OWN_PROCESSES = ("--pid", "--fork", "--mount-proc", "--kill-child")
 
 
@@ -81,6 +83,7 @@ def run(
                 stdout=said,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_die_with_us,
             )
             code = _wait(process, time_limit_s)
         seconds = round(time.monotonic() - start, 2)
@@ -118,6 +121,12 @@ def probe() -> Walls:
         if done.returncode == 0:
             return walls
     return Walls()
+
+
+def _die_with_us() -> None:
+    """Should we be killed, nobody is left to hold the command to its time limit: it goes, too."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _wrapped(command: Sequence[str], walls: Walls, writable: Sequence[Path]) -> list[str]:

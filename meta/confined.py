@@ -77,7 +77,8 @@ def main(argv: list[str]) -> None:
         read_only_but([flags[at + 1] for at, flag in enumerate(flags) if flag == "--writable"])
     os.chdir(here)  # the folder as it is mounted now
     limits()
-    without_privileges()
+    if sys.platform == "linux":
+        without_privileges()
     os.execvp(command[0], command)
 
 

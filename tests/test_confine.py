@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -52,6 +53,23 @@ def test_it_is_stopped_at_the_time_limit_with_all_that_it_started(root: Path) ->
     assert time.monotonic() - started < 20
     time.sleep(1.5)
     assert not (root / "late").exists(), "a child outlived the command"
+
+
+def test_it_does_not_outlive_whoever_holds_it_to_its_limit(root: Path) -> None:
+    code = "open('started', 'w'); import time; time.sleep(1); open('late', 'w')"
+    runner = (
+        "import sys; from pathlib import Path; from meta import confine\n"
+        f"confine.run([sys.executable, '-c', {code!r}], Path({str(root)!r}), 60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", runner])
+    waited = time.monotonic() + 30
+    while not (root / "started").exists() and time.monotonic() < waited:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert (root / "started").exists()
+    time.sleep(1.5)
+    assert not (root / "late").exists()
 
 
 def test_it_reaches_no_network_but_itself(root: Path) -> None:
