@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from telemetry import script
+from telemetry.script import number, whole
 
 if TYPE_CHECKING:
     from agents.calls import Model
     from agents.manifest import BudgetLimits
     from telemetry.pricing import Override
+
+__all__ = ["ModelOptions", "add_model_flags", "model_options", "number", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,13 @@ def add_model_flags(
     add("--timeout-s", type=number(), default=60.0, metavar="S", help="per model call (default: 60)")
     add("--concurrency", type=whole(1), default=16, metavar="N", help="model calls at once (default: 16)")
     add("--seed", type=int, default=0, metavar="S", help=f"{seed} (default: 0)")
-    add("--offline-noise", type=share, default=0.0, metavar="P", help="share of offline answers that err")
+    add(
+        "--offline-noise",
+        type=number(zero=True, most=1),
+        default=0.0,
+        metavar="P",
+        help="share of offline answers that err",
+    )
     price = {"type": number(zero=True), "metavar": "USD"}
     add("--prompt-price-per-mtok", **price, help="of a million tokens in, if the price list lacks the model")
     add("--completion-price-per-mtok", **price, help="and of a million tokens out")
@@ -85,40 +94,3 @@ def model_options(args: argparse.Namespace) -> ModelOptions:
         price = Override(*prices)
     given = {field.name: getattr(args, field.name) for field in fields(ModelOptions) if field.name in args}
     return ModelOptions(**given | {"price": price})
-
-
-def number(*, zero: bool = False) -> Callable[[str], float]:
-    """An argument type: a finite number > 0, or >= 0."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not (0 < value < float("inf") or (zero and value == 0)):
-            raise argparse.ArgumentTypeError(f"{text}: must be a number {'>=' if zero else '>'} 0")
-        return value
-
-    return read
-
-
-def whole(least: int) -> Callable[[str], int]:
-    """An argument type: a whole number >= `least`."""
-
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdecimal()) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text}: must be a whole number >= {least}")
-        return int(text)
-
-    return read
-
-
-def share(text: str) -> float:
-    """An argument type: a number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be between 0 and 1")
-    return value

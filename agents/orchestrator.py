@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.model_flags import add_model_flags, model_options, number, whole
+from agents.model_flags import add_model_flags, model_options
 from telemetry import script
 
 if TYPE_CHECKING:
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from agents.replay import Replay
     from agents.runs import Result
 
-REPLAY_CONCURRENCY = (
-    16  # runs under way at once in a replay: waiting for a model slot counts as the agent's time
-)
+# Runs under way at once in a replay: waiting for a model slot counts as the agent's time.
+REPLAY_CONCURRENCY = 16
 
 
 def parser() -> script.Parser:
     parse = script.Parser(__doc__)
-    parse.add_argument("--agent", action="append", metavar="NAME", help="only this one (may be repeated)")
-    parse.add_argument(
+    add = parse.add_argument
+    add("--agent", action="append", metavar="NAME", help="only this one (may be repeated)")
+    add(
         "--source-mode",
         choices=("snapshot", "live"),
         help="where inputs come from (default: RATCHET_SOURCE_MODE, else snapshot)",
     )
-    parse.add_argument("--as-of", metavar="DAY", help="a day of the sample (default: its last)")
-    parse.add_argument("--replay", type=whole(1), metavar="N", help="back-test the last N days of the sample")
-    parse.add_argument("--shadow", action="store_true", help="run the disabled agents, with source `shadow`")
-    parse.add_argument(
+    add("--as-of", metavar="DAY", help="a day of the sample (default: its last)")
+    add("--replay", type=script.whole(1), metavar="N", help="back-test the last N days of the sample")
+    add("--shadow", action="store_true", help="run the disabled agents, with source `shadow`")
+    add(
         "--timeout-s",
-        type=number(),
+        type=script.number(),
         dest="agent_timeout_s",
         metavar="S",
         help="per agent, instead of the manifest's",

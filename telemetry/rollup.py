@@ -261,25 +261,18 @@ def instant(text: str) -> datetime:
     """A day or a time as given on the command line; without a zone it is UTC."""
     try:
         when = datetime.fromisoformat(text)
-    except ValueError:
+        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the latter: a day that UTC does not have, at either end of time
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a date like 2026-11-16 or 2026-11-16T06:00Z"
+            f"{text!r}: must be a day or time like 2026-11-16 or 2026-11-16T06:00Z"
         ) from None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
-
-
-def count(text: str) -> int:
-    """A number of rows as given on the command line: 0 or more."""
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number >= 0")
-    return int(text)
 
 
 def add_window_flags(parser: script.Parser) -> None:
     """The flags that choose rows, the same for every reader."""
     parser.add_argument(
         "--last-n",
-        type=count,
+        type=script.whole(0),
         default=LAST_N,
         metavar="N",
         help="the last N runs; 0: all (default %(default)s)",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -46,13 +48,48 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that refuses in one line and knows the common flags."""
 
     def __init__(self, description: str | None, prog: str | None = None) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        # The program goes by the module that builds the parser, however it was started.
+        module = Path(sys._getframe(1).f_code.co_filename)
+        name = prog or f"python -m {module.parent.name}.{module.stem}"
+        super().__init__(prog=name, description=description, allow_abbrev=False)
         self.add_argument("--root", type=Path, default=None, metavar="DIR", help="work on another checkout")
         self.add_argument("--json", action="store_true", help="machine-readable result on stdout")
         self.add_argument("--quiet", action="store_true", help="print errors only")
 
     def error(self, message: str) -> None:  # type: ignore[override]
         self.exit(BAD_INPUT, f"{self.prog}: {message} (see --help)\n")
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """The `type=` of a flag that takes a whole number of at least `least`."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text) if text.isascii() else least - 1
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text}: must be a whole number >= {least}")
+        return value
+
+    return convert
+
+
+def number(*, zero: bool = False, most: float = math.inf) -> Callable[[str], float]:
+    """The `type=` of a flag that takes a finite number > 0, or with `zero` >= 0, of at most `most`."""
+    least = ">= 0" if zero else "> 0"
+    allowed = least if most == math.inf else f"{least} and <= {most:g}"
+
+    def convert(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and 0 <= value <= most) or (value == 0 and not zero):
+            raise argparse.ArgumentTypeError(f"{text}: must be a number {allowed}")
+        return value
+
+    return convert
 
 
 def entry(
@@ -82,10 +119,27 @@ def entry(
             except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return OK
+            except KeyboardInterrupt:
+                print("stopped early: interrupted", file=sys.stderr)
+                return STOPPED
+            except OSError as problem:
+                code, told = _file_trouble(problem)
+                print(told, file=sys.stderr)
+                return code
 
         return main
 
     return decorate
+
+
+def _file_trouble(problem: OSError) -> tuple[int, str]:
+    """Exit code and line for a file that cannot be read or written; trouble of another sort is a bug and goes on."""
+    path = problem.filename2 or problem.filename
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return STOPPED, f"stopped early: {f'{path}: ' if path else ''}{problem.strerror}"
+    if path is None or problem.strerror is None:
+        raise problem
+    return BAD_INPUT, f"error: {path}: {problem.strerror}"
 
 
 def _one_line(problem: Exception) -> str:

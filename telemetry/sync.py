@@ -247,7 +247,7 @@ def parser() -> script.Parser:
     """The command line."""
     parse = script.Parser(__doc__)
     parse.add_argument("action", choices=["pull", "pack", "push"])
-    parse.add_argument("--days", type=int, default=DAYS, help="pull: how far back")
+    parse.add_argument("--days", type=script.whole(1), default=DAYS, metavar="N", help="pull: how far back")
     parse.add_argument(
         "--out", type=Path, default=Path(".ratchet/data"), metavar="DIR", help="pack: where to"
     )

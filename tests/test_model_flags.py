@@ -58,7 +58,7 @@ def test_every_script_that_asks_a_model_has_the_same_flags(name: str) -> None:
         (["--concurrency", "0"], "--concurrency: 0: must be a whole number >= 1"),
         (["--concurrency", "²"], "--concurrency: ²: must be a whole number >= 1"),
         (["--seed", "x"], "--seed: "),
-        (["--offline-noise", "2"], "--offline-noise: 2: must be between 0 and 1"),
+        (["--offline-noise", "2"], "--offline-noise: 2: must be a number >= 0 and <= 1"),
         (["--prompt-price-per-mtok", "-1"], "--prompt-price-per-mtok: -1: must be a number >= 0"),
     ],
 )

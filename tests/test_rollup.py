@@ -155,7 +155,8 @@ def test_filters_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--last-n", "-1"], "whole number"),
         (["--last-n", "many"], "whole number"),
-        (["--since", "last week"], "not a date"),
+        (["--since", "last week"], "must be a day or time like"),
+        (["--since", "9999-12-31T23:59-10:00"], "must be a day or time like"),
         (["--source", "rumour"], "invalid choice"),
     ],
 )

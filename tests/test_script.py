@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ def run(body: str, capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int,
             raise script.BadInput("agents/manifest.yaml: agents.x.timeout_s: must be > 0\nsecond line")
         if body == "stopped":
             raise script.Stopped("budget of $1 reached")
+        if body == "unreadable":
+            Path("/no/such/file").read_text()
+        if body == "full":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        if body == "interrupted":
+            raise KeyboardInterrupt
         print(script.root())
         return script.OK
 
@@ -36,6 +43,9 @@ def run(body: str, capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int,
         ("fine", [], 0, ""),
         ("bad", [], 2, "error: agents/manifest.yaml: agents.x.timeout_s: must be > 0 second line\n"),
         ("stopped", [], 3, "stopped early: budget of $1 reached\n"),
+        ("unreadable", [], 2, "error: /no/such/file: No such file or directory\n"),
+        ("full", [], 3, "stopped early: No space left on device\n"),
+        ("interrupted", [], 3, "stopped early: interrupted\n"),
         ("fine", ["--nope"], 2, "a: unrecognized arguments: --nope (see --help)\n"),
         ("fine", ["--root", "/no/such/place"], 2, "error: --root /no/such/place: no such directory\n"),
         ("fine", ["--help"], 0, "usage: a "),
@@ -47,6 +57,32 @@ def test_exit_codes_and_one_line_errors(
     got, output = run(body, capsys, *argv)
     assert got == code
     assert said in output
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        (script.whole(0), "0", 0),
+        (script.whole(1), "0", "0: must be a whole number >= 1"),
+        (script.whole(1), "many", "many: must be a whole number >= 1"),
+        (script.whole(1), "1.5", "1.5: must be a whole number >= 1"),
+        (script.number(zero=True), "0", 0.0),
+        (script.number(), "0", "0: must be a number > 0"),
+        (script.number(zero=True), "nan", "nan: must be a number >= 0"),
+        (script.number(zero=True), "inf", "inf: must be a number >= 0"),
+        (script.number(zero=True, most=1), "half", "half: must be a number >= 0 and <= 1"),
+        (script.number(zero=True, most=1), "1.01", "1.01: must be a number >= 0 and <= 1"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_with_what_is_allowed(
+    kind: Callable[[str], float], text: str, expected: float | str
+) -> None:
+    if isinstance(expected, str):
+        with pytest.raises(argparse.ArgumentTypeError) as refused:
+            kind(text)
+        assert str(refused.value) == expected
+    else:
+        assert kind(text) == expected
 
 
 def test_root_is_the_flag_and_is_given_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,6 +144,8 @@ def test_every_script_answers_help_both_ways(path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert "--root" in done.stdout and "--json" in done.stdout
+        if path.parts[0] in ("telemetry", "agents"):
+            assert done.stdout.startswith(f"usage: python -m {path.parts[0]}.{path.stem} ")
 
 
 def test_no_module_shadows_the_standard_library() -> None:
