@@ -25,6 +25,9 @@ DEFECTS: Final = (
 SEVERITIES: Final = ("low", "med", "high")
 DATES: Final = ("as_of", "date", "ts", "published")  # fields that say when an item is from
 SAME_NUMBER = 0.02  # relative: a rationale may round, "about 4.1" for 4.13
+BLINK_MS = (
+    100.0  # latencies below this are all alike: nobody waits, and the machine's own jitter doubles them
+)
 MAX_ITEMS = 50  # reviewed at once; an agent with more has another problem
 
 JUDGEMENT: Final = listed(
@@ -102,7 +105,7 @@ def payload(inputs: Inputs) -> dict[str, Any]:
         "baseline": baseline,
         "ratios": {
             "cost": _ratio(telemetry.get("avg_cost_usd"), baseline.get("avg_cost_usd")),
-            "latency": _ratio(telemetry.get("p95_latency_ms"), baseline.get("p95_latency_ms")),
+            "latency": _latency_ratio(telemetry.get("p95_latency_ms"), baseline.get("p95_latency_ms")),
         },
         "failing_cases": list(inputs.get("failing_cases") or ())[:20],
     }
@@ -167,6 +170,11 @@ def _numbers(value: object) -> dict[str, float]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _latency_ratio(now: float | None, before: float | None) -> float | None:
+    """How many times slower, a blink counting as the least that can be told apart."""
+    return None if now is None or before is None else _ratio(max(now, BLINK_MS), max(before, BLINK_MS))
 
 
 def _ratio(now: float | None, before: float | None) -> float | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from agents.lately import Standing, standings
 from agents.manifest import AgentSpec, Manifest
 from agents.runs import Inputs, Loaded, Result, Runner, packed
 from agents.sources import KINDS, SourceError
@@ -21,8 +22,6 @@ from telemetry import script
 
 OUTPUTS: Final = "agents/outputs"
 WRITERS: Final = 4  # 200 files: 0.2 s instead of 1.2 s on a busy disk; more brings nothing
-SUMMARY: Final = "telemetry/summary.json"
-REVIEWED: Final = ("count", "error_rate", "p95_latency_ms", "avg_cost_usd", "avg_reward")
 
 Done = Callable[[Result], None]  # told of every result as it comes
 
@@ -44,14 +43,21 @@ async def run_waves(
             loaded = problem
         return _told(done, await runner.run(spec, loaded, day))
 
-    results = list(await asyncio.gather(*(watch(spec) for spec in chosen if spec.inputs in KINDS)))
     reviewers = [spec for spec in chosen if spec.inputs == "outputs"]
+    lately = (
+        standings() if reviewers else {}
+    )  # before the first call: telemetry that cannot be read stops us here
+    results = list(await asyncio.gather(*(watch(spec) for spec in chosen if spec.inputs in KINDS)))
     if reviewers:
         reviewed = results or _on_disk(spec for spec in manifest.enabled() if spec.inputs in KINDS)
-        summary = _summary()
-        targets = [target for target in reviewed if _worth_a_review(target, summary)]
+        pairs = [(target, lately.get(target.agent, Standing())) for target in reviewed]
         results += await asyncio.gather(
-            *(_review(spec, target, runner, summary, done) for spec in reviewers for target in targets)
+            *(
+                _review(spec, target, runner, standing, done)
+                for spec in reviewers
+                for target, standing in pairs
+                if _worth_a_review(target, standing)
+            )
         )
     proposers = [spec for spec in chosen if spec.inputs == "findings"]
     if proposers:
@@ -64,23 +70,18 @@ async def run_waves(
     return results
 
 
-def _worth_a_review(target: Result, summary: Mapping[str, Any]) -> bool:
+def _worth_a_review(target: Result, standing: Standing) -> bool:
     """An agent that said something; or one that said nothing, but has been failing of late."""
-    return bool(target.output) or (
-        target.output == [] and bool((summary.get(target.agent) or {}).get("error_rate"))
-    )
+    return bool(target.output) or (target.output == [] and bool(standing.telemetry.get("error_rate")))
 
 
-async def _review(
-    spec: AgentSpec, target: Result, runner: Runner, summary: Mapping[str, Any], done: Done
-) -> Result:
-    figures = summary.get(target.agent) or {}
+async def _review(spec: AgentSpec, target: Result, runner: Runner, standing: Standing, done: Done) -> Result:
     payload = {
         "agent": target.agent,
         "as_of": target.as_of,
         "outputs": target.output,
-        "telemetry": {name: figures.get(name) for name in REVIEWED},
-        "baseline": {},
+        "telemetry": standing.telemetry,
+        "baseline": standing.baseline,
     }
     result = await runner.run(spec, packed(payload), target.as_of, target.agent)
     if result.output is not None:
@@ -122,15 +123,6 @@ def _findings(manifest: Manifest, reviews: Iterable[Result]) -> dict[str, Any]:
         },
         "protected_paths": list(manifest.protected_paths),
     }
-
-
-def _summary() -> Mapping[str, Any]:
-    """Per agent, what the last rollup found; nothing before the first one."""
-    try:
-        by_agent = json.loads((script.root() / SUMMARY).read_text(encoding="utf-8"))["by_agent"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return by_agent if isinstance(by_agent, dict) else {}
 
 
 def _on_disk(specs: Iterable[AgentSpec]) -> list[Result]:

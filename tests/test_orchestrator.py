@@ -17,7 +17,7 @@ import yaml
 from agents import orchestrator, sources
 from agents.manifest import load_manifest
 from agents.runs import packed
-from telemetry import retention, script
+from telemetry import logger, retention, script
 from tests.conftest import REPOSITORY
 from tests.loopback import Loopback, Reply, chat, error
 
@@ -175,8 +175,8 @@ def test_reviewers_see_this_runs_outputs_and_the_meta_agent_their_findings(root:
             {"name": "proposing", "callable": "proposing", "inputs": "findings"},
         ],
     )
-    summary = {"by_agent": {"good": {"error_rate": 0.25}, "vandal": {"error_rate": 0.0}}}
-    (root / "telemetry/summary.json").write_text(json.dumps(summary))
+    for problem in (None, None, None, "it broke"):
+        logger.log_event("good", logger.new_run_id(), 10.0, error=problem)
     assert orchestrator.main(["--quiet"]) == script.OK
     (finding,) = output(root, "reviewing")["output"]
     assert finding["target_agent"] == "good"
@@ -186,6 +186,20 @@ def test_reviewers_see_this_runs_outputs_and_the_meta_agent_their_findings(root:
     ]
     (review,) = [row for row in rows(root) if row["agent"] == "reviewing"]
     assert review["target_agent"] == "good"
+
+
+def test_an_agent_that_has_become_dear_and_slow_is_noticed(root: Path) -> None:
+    copied(root)
+    for night in range(60):
+        slow = night >= 40
+        logger.log_event("macro_watcher", logger.new_run_id(), 900.0 + 3000 * slow, 0.001 + 0.004 * slow)
+    assert orchestrator.main(["--quiet"]) == script.OK
+    found = [item for item in output(root, "reviewer")["output"] if item["item"] is None]
+    assert {(item["target_agent"], item["defect"]) for item in found} == {
+        ("macro_watcher", "cost_spike"),
+        ("macro_watcher", "latency_spike"),
+    }
+    assert '"avg_cost_usd": 0.005' in {item["evidence"] for item in found}
 
 
 def test_a_reviewer_alone_reviews_the_latest_outputs(root: Path) -> None:

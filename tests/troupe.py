@@ -50,7 +50,7 @@ def unserialisable(inputs: Inputs) -> Any:
 
 
 def reviewing(inputs: Inputs) -> list[dict[str, Any]]:
-    evidence = f"{len(inputs['outputs'])} items, error rate {inputs['telemetry']['error_rate']}"
+    evidence = f"{len(inputs['outputs'])} items, error rate {inputs['telemetry'].get('error_rate')}"
     return [
         {
             "title": f"look at {inputs['agent']}",
