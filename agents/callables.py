@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -16,10 +17,14 @@ def problem(module: str, name: str) -> str | None:
     owner, _, method = name.partition(".")
     known = _top_level(tree)
     if owner not in known:
-        return f"no {owner!r} in {module} (has: {', '.join(sorted(known)) or 'nothing'})"
+        return f"no {owner!r} in {module} (has: {_public(known)})"
     if method and method not in (methods := _methods(module, owner)) and "*" not in methods:
-        return f"no {method!r} in {module}.{owner} (has: {', '.join(sorted(methods)) or 'nothing'})"
+        return f"no {method!r} in {module}.{owner} (has: {_public(methods)})"
     return None
+
+
+def _public(names: Iterable[str]) -> str:
+    return ", ".join(sorted(name for name in names if not name.startswith("_"))) or "nothing"
 
 
 def module_problem(module: str) -> str | None:

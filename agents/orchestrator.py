@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agents.model_flags import add_model_flags, model_options
 from telemetry import script
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
-    from agents.replay import Replay
-    from agents.runs import Result
 
 # Runs under way at once in a replay: waiting for a model slot counts as the agent's time.
 REPLAY_CONCURRENCY = 16
@@ -92,10 +88,10 @@ def _usual_mode(args: argparse.Namespace) -> str:
 
 
 async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
-    from agents import replay, waves
+    from agents import replay, run_report, waves
     from agents.prompts import PromptSet
     from agents.runs import Inputs, Runner
-    from agents.sources import SourceError, open_source
+    from agents.sources import KINDS, SourceError, open_source
     from telemetry import logger
 
     prompts = PromptSet()
@@ -117,7 +113,7 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
     try:
         if args.replay:
             total = len(chosen) * min(args.replay, len(days))
-            progress = _progress(total, args.quiet)
+            progress = run_report.counter(total, args.quiet)
             outcome = await replay.replay(
                 chosen,
                 days[-args.replay :],
@@ -126,128 +122,20 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
                 progress,
                 min(args.concurrency, REPLAY_CONCURRENCY),
             )
-            return _report_replay(outcome, args)
+            return run_report.report_replay(outcome, args)
         # The live source is asked for "now", not for a date that may be over by the time it answers.
         day = args.as_of or (days[-1] if days and source.mode == "snapshot" else None)
         with logger.source("shadow" if args.shadow else "runtime"):
-            results = await waves.run_waves(
-                manifest, chosen, runner, inputs, day, _progress(None, args.quiet)
-            )
+            tell = run_report.teller(args.quiet)
+            results = await waves.run_waves(manifest, chosen, runner, inputs, day, tell)
         if not args.shadow:
             waves.write_outputs(results, script.root())
-        return _report(results, args)
+        watchers = {spec.name for spec in chosen if spec.inputs in KINDS}
+        return run_report.report(results, watchers, args)
     finally:
         close = getattr(model, "aclose", None)
         if close is not None:
             await close()
-
-
-def _progress(total: int | None, quiet: bool) -> Callable[[Result], None]:
-    """Tells stderr of results as they come: each of a few, a counter for many."""
-    done = 0
-
-    def tell(result: Result) -> None:
-        nonlocal done
-        done += 1
-        if total is None:
-            said = (
-                f"{len(result.output)} items" if result.output is not None else f"{result.error_kind} error"
-            )
-            print(f"  {result.name}: {said}", file=sys.stderr)
-        elif done % max(1, total // 10) == 0:
-            print(f"  replayed {done} of at most {total} runs, up to {result.as_of}", file=sys.stderr)
-
-    return (lambda result: None) if quiet else tell
-
-
-def _report(results: Sequence[Result], args: argparse.Namespace) -> int:
-    failed = [result for result in results if result.output is None]
-    if args.json:
-        import json
-
-        shown = [
-            {key: value for key, value in result.document().items() if key != "output"}
-            | {"items": _items(result)}
-            for result in results
-        ]
-        print(json.dumps({"results": shown, "failed": len(failed)}, allow_nan=False))
-    elif not args.quiet:
-        _table(results)
-    if any(result.error_kind == "budget" for result in results):
-        raise script.Stopped(
-            next(str(result.row.get("error")) for result in failed if result.error_kind == "budget")
-        )
-    if results and len(failed) == len(results):
-        raise script.Stopped(f"no agent came through; {failed[0].name}: {failed[0].row.get('error')}")
-    return script.OK
-
-
-def _items(result: Result) -> int | None:
-    return None if result.output is None else len(result.output)
-
-
-def _table(results: Sequence[Result]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("agent", "as of", "items", "signal", "reward", "ms", "USD", "error", box=None)
-    for column in (2, 3, 4, 5, 6):
-        table.columns[column].justify = "right"
-    for result in results:
-        row = result.row
-        error = f"{result.error_kind}: {row.get('error')}" if result.output is None else ""
-        table.add_row(
-            result.name,
-            result.as_of or "-",
-            "-" if result.output is None else str(len(result.output)),
-            _figure(row.get("signal_strength"), "{:.2f}"),
-            _figure(row.get("reward"), "{:+.3f}"),
-            _figure(row.get("latency_ms"), "{:.0f}"),
-            _figure(row.get("cost_usd"), "{:.4f}"),
-            Text(error[:120], style="red"),
-        )
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
-    providers = {str(result.row.get("provider")) for result in results if result.row.get("provider")}
-    print(f"Model: {', '.join(sorted(providers)) or 'none asked'}. Outputs: agents/outputs/.")
-
-
-def _figure(value: Any, form: str) -> str:
-    return form.format(value) if isinstance(value, int | float) else "-"
-
-
-def _report_replay(outcome: Replay, args: argparse.Namespace) -> int:
-    kinds: dict[str, int] = {}
-    for result in outcome.results:
-        if result.error_kind:
-            kinds[result.error_kind] = kinds.get(result.error_kind, 0) + 1
-    if args.json:
-        import json
-
-        print(
-            json.dumps(
-                {
-                    "days": [outcome.days[0], outcome.days[-1]] if outcome.days else [],
-                    "runs": len(outcome.results),
-                    "skipped": outcome.skipped,
-                    "errors": kinds,
-                    "stopped": outcome.stopped,
-                }
-            )
-        )
-    elif not args.quiet:
-        span = (
-            f"{len(outcome.days)} days, {outcome.days[0]} to {outcome.days[-1]}"
-            if outcome.days
-            else "no days"
-        )
-        errors = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
-        print(
-            f"Replayed {len(outcome.results)} runs over {span}; {outcome.skipped} were there already; errors: {errors}."
-        )
-    if outcome.stopped:
-        raise script.Stopped(outcome.stopped)
-    return script.OK
 
 
 if __name__ == "__main__":

@@ -297,6 +297,25 @@ def test_when_nobody_comes_through_the_exit_code_says_so(
     assert "no agent came through; crashing: ZeroDivisionError" in capsys.readouterr().err
 
 
+def test_who_only_follows_the_others_does_not_count_as_coming_through(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied(root)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
+    with Loopback([error(401, "Incorrect API key provided")]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert orchestrator.main(["--quiet"]) == script.STOPPED
+    said = capsys.readouterr().err
+    assert said.startswith("stopped early: no agent came through; macro_watcher: LLMError: ")
+    assert "set OPENAI_API_KEY" in said and said.count("\n") == 1
+
+
+def test_a_reviewer_with_nothing_to_review_says_so(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copied(root)
+    assert orchestrator.main(["--agent", "reviewer"]) == script.OK
+    assert "no outputs to review yet" in capsys.readouterr().out
+
+
 # The prompted agents of the real manifest, against an endpoint.
 
 
