@@ -32,13 +32,10 @@ def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:
     elif facts.get("PR_NUMBER"):
         operation = facts.get("PR_OPERATION") or "opened"
         lines.append(f"Pull request [#{facts['PR_NUMBER']}]({facts.get('PR_URL', '')}) {operation}.")
+        if facts.get("HAS_BOT_TOKEN") != "true":
+            lines += ["", "No `BOT_TOKEN` is set, so its checks wait for a person's approval."]
     else:
         lines.append(f"`main` already holds this change: no pull request is needed for `{form.branch}`.")
-    if facts.get("HAS_BOT_TOKEN") != "true":
-        lines += [
-            "",
-            "Opened with the workflow's own token: its checks wait for a person's approval. See `BOT_TOKEN`.",
-        ]
     return "\n".join(lines)
 
 

@@ -111,7 +111,7 @@ def _standins() -> Iterator[str]:
 
 
 # A stand-in script writes no report that a schema would let pass.
-_UNWANTED = shutil.ignore_patterns("__pycache__", "*.jsonl", "*.schema.json")
+_UNWANTED = shutil.ignore_patterns("__pycache__", "*.jsonl", "*.schema.json", "reports", "decisions")
 
 
 def small_tree(tree: Path) -> None:

@@ -68,6 +68,14 @@ def test_the_critiques_of_a_fresh_runner_rest_on_what_it_measured(night: Night) 
     assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
 
 
+def test_a_sandbox_with_nothing_to_patch_opens_nothing(night: Night) -> None:
+    """The offline critics ask for rules, never for code."""
+    night.start()
+    ran = night.run("sandbox_patch")
+    assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert "the script found nothing patched" in ran.summaries["produce"]
+
+
 def push_idle_runs(night: Night, agent: str, n: int = 150) -> None:
     """Telemetry of an agent that never finds anything, as earlier nights left it on the data branch."""
     with script.using_root(night.tree), logger.source("replay"):

@@ -182,7 +182,7 @@ def test_unset_secrets_are_absent_not_empty(root: Path, monkeypatch: pytest.Monk
             "[#7]() updated",
         ),
         ({"GUARD_OUTCOME": "success", "PR_OUTCOME": "success", "PR_NUMBER": ""}, "already holds"),
-        ({"GUARD_OUTCOME": "success"}, "BOT_TOKEN"),
+        ({"GUARD_OUTCOME": "success", "PR_OUTCOME": "success", "PR_NUMBER": "7"}, "No `BOT_TOKEN` is set"),
     ],
 )
 def test_the_outcome_is_told_in_words(facts: dict[str, str], told: str) -> None:
@@ -192,4 +192,4 @@ def test_the_outcome_is_told_in_words(facts: dict[str, str], told: str) -> None:
 
 def test_no_notice_with_a_bot_token() -> None:
     facts = {"GUARD_OUTCOME": "success", "PR_OUTCOME": "success", "PR_NUMBER": "7", "HAS_BOT_TOKEN": "true"}
-    assert "token" not in outcome(kinds.KINDS["retirement"], facts)
+    assert "TOKEN" not in outcome(kinds.KINDS["retirement"], facts)
