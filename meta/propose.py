@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 REPORT = Path("meta/reports/proposals.json")
 SCHEMA = Path(__file__).with_name("proposals.schema.json")
+LAST_RUN = Path(".ratchet/proposals.json")  # what the last run said, also when that was nothing
 SCHEMA_VERSION = 1
 
 
@@ -137,6 +138,7 @@ def _written(drafts: Sequence[Draft], model: Model) -> dict[str, Any]:
     }
     if wrong := schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
         raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
+    script.write_json(script.root() / LAST_RUN, report)
     if proposals or cleared:
         script.write_json(script.root() / REPORT, report)
         script.write_atomic(script.root() / REPORT.with_suffix(".md"), markdown(report))

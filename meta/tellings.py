@@ -56,7 +56,7 @@ def critiques(root: Path) -> str:
 
 def proposals(root: Path) -> str:
     """What is to be tested next."""
-    report = _read(root / "meta/reports/proposals.json")
+    report = _read(root / ".ratchet/proposals.json")  # the report itself stands until there is something new
     names = [
         f"{Path(str(row.get('prompt'))).stem} {row.get('variant')}"
         for row in report.get("proposals", ())

@@ -334,3 +334,17 @@ def test_the_order_of_cases_is_random_and_fixed_by_the_seed(root: Path, model: w
     ]
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[0]) == sorted(orders[2]) and orders[0] != sorted(orders[0])
+
+
+def test_a_former_champion_is_not_tested_again_by_those_that_follow(
+    root: Path, model: world.Scripted
+) -> None:
+    world.challenger(root, "A", "# solver\nskill: 0.7\n")
+    world.challenger(root, "B", "# solver\nskill: 0.85\n")
+    assert world.run(root)["promoted"] == [world.PROMPT]
+    world.challenger(root, "B", "# solver\nskill: 0.99\n")
+    assert world.run(root, "--seed", "1")["promoted"] == [world.PROMPT]
+    world.challenger(root, "B", "# solver\nskill: 0.98\n")
+    (test,) = world.run(root, "--seed", "2")["tests"]
+    assert [arm["variant"] for arm in test["arms"]] == ["B"]
+    assert [(skip["variant"], skip["reason"]) for skip in test["skipped"]] == [("A", "a former champion")]

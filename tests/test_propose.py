@@ -15,12 +15,13 @@ from agents.calls import Completion, LLMError, Message, log_call
 from agents.model_flags import ModelOptions
 from agents.offline import OfflineModel
 from eval.suites import load_suite, split
-from meta import contents, propose
+from meta import contents, propose, tellings
 from meta.propose import REPORT, Options
 from meta.propose_report import markdown
 from meta.screening import Unit
 from telemetry import script
 from tests.agent_kit import rows
+from tests.loopback import Loopback, Reply, Request, chat
 from tests.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal, put
 
 LOWER = edit("above: 0.3 ", "above: 0.1 ")
@@ -278,6 +279,36 @@ def test_the_command_line(checkout: Path, capsys: pytest.CaptureFixture[str]) ->
     assert propose.main(["--root", str(checkout), "--json", "--max-prompts", "1", "--seed", "2"]) == script.OK
     told = json.loads(capsys.readouterr().out)
     assert json.loads((checkout / REPORT).read_text()) == told
+
+
+def test_a_run_without_news_leaves_the_report_and_says_so_beside_it(checkout: Path) -> None:
+    proposed(proposal(LOWER))
+    before = (checkout / REPORT).read_bytes()
+    assert proposed(proposal(edit("nowhere", "x")))["proposals"] == []
+    assert (checkout / REPORT).read_bytes() == before
+    assert tellings.proposals(checkout) == "no new challenger"
+
+
+def test_a_real_endpoint_is_asked_in_its_own_dialect_and_screened_by_trials(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endpoint(request: Request) -> Reply:
+        system, user = (message["content"] for message in request.json()["messages"][:2])
+        if json.loads(user)["task"] == "propose":
+            return chat(json.dumps(proposal(LOWER)))
+        schema = request.json()["response_format"]["json_schema"]["schema"]
+        return chat(json.dumps(OfflineModel().answer(system, user, schema)))
+
+    with Loopback(endpoint) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        prices = ["--prompt-price-per-mtok", "1", "--completion-price-per-mtok", "1"]
+        flags = ["--root", str(checkout), "--quiet", "--screen-cases", "12", *prices]
+        assert propose.main(flags) == script.OK
+    (row,) = json.loads((checkout / REPORT).read_text())["proposals"]
+    assert row["tune"]["cases"] == 12
+    assert row["tune"]["after"]["passed"] > row["tune"]["before"]["passed"]
+    assert {event["source"] for event in rows()} == {"critique", "eval"}
 
 
 def history(root: Path, sha256: str, verdict: str) -> None:
