@@ -61,6 +61,7 @@ def cost(
         return Cost(per_token / 1e6, "override")
     price = _price(model, provider)
     if price is None:
+        _warn_unpriced(model)
         return UNKNOWN
     return Cost(_listed(price, usage), "price_list", price_list_version())
 
@@ -90,8 +91,13 @@ def _price(model: str, provider: str | None) -> ModelPrice | None:
             return calc_price(none_used, model_ref=model, provider_id=provider_id).model_price
         except LookupError:
             continue
-    print(f"pricing: no price known for model {model!r}; its cost is logged as unknown", file=sys.stderr)
     return None
+
+
+@functools.cache
+def _warn_unpriced(model: str) -> None:
+    """Once per model and process."""
+    print(f"pricing: no price known for model {model!r}; its cost is logged as unknown", file=sys.stderr)
 
 
 def _listed(price: ModelPrice, usage: Usage) -> float:

@@ -37,5 +37,9 @@ def test_unknown_is_null_never_zero_and_warned_once(capsys: pytest.CaptureFixtur
     assert (unknown.usd, unknown.source, unknown.price_list_version) == (None, "unknown", None)
     assert capsys.readouterr().err.count("house-model-7b") == 1
     assert cost("gpt-4.1-mini", Usage()).usd is None
-    assert not is_priced("house-model-7b")
     assert is_priced("house-model-7b", override=Override(1, 1))
+
+
+def test_asking_for_a_price_in_advance_warns_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not is_priced("house-model-8b")
+    assert capsys.readouterr().err == "", "nothing has been logged yet, and a capped run refuses in one line"
