@@ -60,6 +60,14 @@ def connect(window: Window | None = None, *, extra: bool = False) -> DuckDBPyCon
     }
     con = duckdb.connect(config=settings)
     con.execute("set enable_progress_bar = false")  # it would go to stdout, into the middle of --json
+    try:
+        _create_views(con, window, extra)
+    except duckdb.Error as problem:  # it says which file in its first line, then quotes our SQL
+        raise script.BadInput(f"{SEALED}: cannot be read: {str(problem).splitlines()[0]}") from problem
+    return con
+
+
+def _create_views(con: DuckDBPyConnection, window: Window, extra: bool) -> None:
     now = snapshot()
     live, found = now.log, 0
     if window.last_n and now.log is not None:
@@ -68,7 +76,7 @@ def connect(window: Window | None = None, *, extra: bool = False) -> DuckDBPyCon
             live, found = _spooled(tail.lines), tail.found
             if found == window.last_n:
                 now = Snapshot(now.log, now.size, ())
-        elif window.last_n:
+        else:
             found = -1
     match = window.condition()
     parts = []
@@ -90,7 +98,6 @@ def connect(window: Window | None = None, *, extra: bool = False) -> DuckDBPyCon
         )
     con.execute(f"create view lines as {sql}")
     con.execute("create view events as select * exclude (malformed) from lines where not malformed")
-    return con
 
 
 def snapshot() -> Snapshot:
@@ -159,6 +166,8 @@ def read_commit() -> dict[str, Any] | None:
         return dict(json.loads((script.root() / STAGING / COMMIT).read_bytes()))
     except FileNotFoundError:
         return None
+    except ValueError as problem:  # it was written whole or not at all: somebody else has been at it
+        raise script.BadInput(f"{STAGING / COMMIT}: cannot be read: {problem}") from problem
 
 
 def _newest(con: DuckDBPyConnection, files: tuple[Path, ...], match: str, rows: int) -> tuple[Path, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telemetry import retention, rows, store
+from telemetry import retention, rows, script, store
 from telemetry.rows import Window
 from tests.eventlog import event, line, write, write_events
 
@@ -205,3 +206,16 @@ def test_the_scan_and_the_tail_judge_every_line_alike(lines: list[bytes]) -> Non
     bad = sum(bool(each.strip()) for each in lines) - good
     assert counted(Window(last_n=100)) == (good, bad)
     assert counted() == (good, bad)
+
+
+@pytest.mark.parametrize("window", [Window(), Window(last_n=10)], ids=["scan", "tail"])
+@pytest.mark.parametrize("name", ["dt=2026-10-01/broken.parquet", "staging/commit.json"])
+def test_sealed_data_that_cannot_be_read_is_named_in_one_line(name: str, window: Window, root: Path) -> None:
+    write(line())
+    path = root / store.SEALED / name
+    path.parent.mkdir(parents=True)
+    path.write_text("junk")
+    with pytest.raises(script.BadInput) as refused:
+        store.connect(window)
+    assert path.name in str(refused.value)
+    assert "\n" not in str(refused.value)
