@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
-from telemetry import limits, reward, signals
+from telemetry import reward, signals
 from telemetry.logger import ERROR_KINDS, log_event, new_run_id
 
 T = TypeVar("T")
@@ -157,8 +157,7 @@ def _observed(
             row["signals"] = signals.signal_keys(results[0])
             row["profit_pct"] = signals.best_profit_pct(results[0])
         else:
-            message = f"{type(problem).__name__}: {problem}"
-            row |= {"error": limits.cut(message, limits.ERROR)[0], "error_kind": error_kind(problem)}
+            row |= {"error": f"{type(problem).__name__}: {problem}", "error_kind": error_kind(problem)}
         log_event(agent, run.run_id, latency_ms, **(row | fields | run.fields))
 
 

@@ -148,7 +148,9 @@ def log_event(
         row["tokens_out"] = tokens_out
         row["reward"] = reward
         if error is not None:
-            row["error"] = str(error)[: limits.ERROR]
+            row["error"], cut = limits.cut(str(error), limits.ERROR)
+            if cut:
+                row["error_truncated"] = True
         row |= fields
         if row.get("cost_source") is None:
             row["cost_source"] = "unknown" if cost_usd is None else "override"
