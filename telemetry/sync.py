@@ -259,17 +259,20 @@ def parser() -> script.Parser:
 def main(args: argparse.Namespace) -> int:
     """Pull, pack or push."""
     root = script.root().resolve()
+    done: dict[str, object] = {"action": args.action}
     if args.action == "pull":
-        told = f"{pull(root, args.days)} new segments from {BRANCH}."
+        done["new_segments"] = pull(root, args.days)
+        told = f"{done['new_segments']} new segments from {BRANCH}."
     elif args.action == "pack":
         size = pack(root, args.out)
         script.set_output("data", "true" if size else "false")
+        done["bytes"] = size
         told = f"{size} bytes of new rows laid aside."
     else:
-        segments = push(root, args.folder)
+        done["segments"] = segments = push(root, args.folder)
         told = "\n".join([f"{len(segments)} segments pushed to {BRANCH}.", *segments])
     if args.json:
-        print(json.dumps({"action": args.action, "told": told}))
+        print(json.dumps(done))
     elif not args.quiet:
         print(told)
     return script.OK

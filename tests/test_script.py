@@ -132,7 +132,7 @@ SCRIPTS = sorted(
     path.relative_to(REPOSITORY)
     for package in ("telemetry", "agents", "eval", "meta")
     for path in (REPOSITORY / package).glob("*.py")
-    if "__main__" in path.read_text()
+    if "@script.entry(" in path.read_text()
 )
 
 
