@@ -29,15 +29,32 @@ def parser() -> script.Parser:
 @script.entry(parser)
 def main(args: argparse.Namespace) -> int:
     written = scaffold(args.name, args.inputs)
+    steps = next_steps(args.name)
     if args.json:
-        print(json.dumps({"agent": args.name, "written": [str(path) for path in written]}))
+        value = {"agent": args.name, "written": [str(path) for path in written], "next": list(steps.values())}
+        print(json.dumps(value))
     elif not args.quiet:
         print(f"{args.name} is ready:")
         for path in written:
             print(f"  {path}")
-        print(f"grade it:          python -m eval.harness --agent {args.name}")
-        print(f"after new cases:   python -m eval.suites pin {args.name}")
+        for what, command in steps.items():
+            print(f"{what + ':':18} {command}")
     return script.OK
+
+
+def next_steps(name: str) -> dict[str, str]:
+    """What to type next, by what for."""
+    from agents.manifest import load_manifest
+
+    prompt = f"agents/prompts/{name}.md"
+    enough = 2 * load_manifest().ab_test.min_cases  # half of them are unseen
+    return {
+        "run it": f"python -m agents.orchestrator --agent {name}",
+        "grade it": f"python -m eval.harness --agent {name}",
+        "after new cases": f"python -m eval.suites pin {name}",
+        "try another text": f"python -m meta.prompt_variant_manager add FILE --prompt {prompt}",
+        "which is better?": f"python -m eval.ab_testing --prompt {prompt}  # needs about {enough} cases",
+    }
 
 
 def scaffold(name: str, kind: str = "headlines") -> list[Path]:

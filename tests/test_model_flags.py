@@ -24,8 +24,21 @@ FLAGS = [
     "--prompt-price-per-mtok",
     "--completion-price-per-mtok",
 ]
-SCRIPTS = ["agents.orchestrator", "eval.harness", "eval.ab_testing", "eval.replay", "meta.critique_loops"]
-OWN = {("agents.orchestrator", "--timeout-s"), ("eval.replay", "--seed"), ("eval.replay", "--offline-noise")}
+SCRIPTS = [
+    "agents.orchestrator",
+    "eval.harness",
+    "eval.ab_testing",
+    "eval.replay",
+    "meta.critique_loops",
+    "meta.propose",
+    "meta.sandbox",
+]
+OWN = {  # flags that mean something else there, or nothing
+    ("agents.orchestrator", "--timeout-s"),
+    ("eval.replay", "--seed"),
+    ("eval.replay", "--offline-noise"),
+    ("meta.sandbox", "--concurrency"),
+}
 
 
 def options_of(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:

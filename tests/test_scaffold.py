@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from telemetry import script
 
 @pytest.fixture
 def checkout(root: Path, repository: Path) -> Path:
-    for folder in ("agents/prompts", "agents/schemas", "eval/suites"):
+    for folder in ("agents/prompts", "agents/schemas", "agents/sample", "eval/suites"):
         shutil.copytree(repository / folder, root / folder)
     shutil.copy(repository / "agents/manifest.yaml", root / "agents/manifest.yaml")
     return root
@@ -29,6 +31,22 @@ def test_a_scaffolded_agent_is_graded_at_once_and_has_room_to_improve(checkout: 
     assert harness.main(["--quiet", "--agent", "port_watch"]) == script.OK
     summary = json.loads((checkout / "eval/results/port_watch.json").read_text())["summary"]
     assert (summary["counted"], summary["passed"]) == (10, 9)
+
+
+def test_every_step_it_names_works(
+    checkout: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.md"
+    assert scaffold.main(["port_watch", "--json"]) == script.OK
+    steps = json.loads(capsys.readouterr().out)["next"]
+    live = (checkout / "agents/prompts/port_watch.md").read_text()
+    other.write_text(live.replace("strike rate", "strike rate, strikes gold"))
+    for step in steps:
+        python, flag, module, *words = shlex.split(step.replace("FILE", str(other)), comments=True)
+        assert (python, flag) == ("python", "-m")
+        assert importlib.import_module(module).main(words) == script.OK, step
+    told = capsys.readouterr().out
+    assert "port_watch.md B: inconclusive" in told and "at least 30 are needed" in told
 
 
 def test_the_manifest_only_gains_lines_and_keeps_its_comments(checkout: Path) -> None:
