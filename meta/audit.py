@@ -1,8 +1,9 @@
 """Is every champion and every disabled agent justified? Checks git history against `meta/decisions/`.
 
 A prompt is explained by a decision to promote its text, or by its lineage: where it started, or a hand edit that was
-recorded. A disabled agent is explained by a decision to disable it. A decision only counts if what it claims holds
-in the commit that brought it: the hashes of what changed and of the report, and a verdict that allows it.
+recorded; one that has no variants was never contested. A disabled agent is explained by a decision to disable it. A
+decision only counts if what it claims holds in the commit that brought it: the hashes of what changed and of the
+report, and a verdict that allows it.
 Exit code 1 when something is unexplained. `--log` tells the history of decisions instead.
 """
 
@@ -133,6 +134,9 @@ def audit(root: Path) -> list[Finding]:
     ]
     for prompt in sorted(manifest.prompts):
         text = (root / prompt).read_text(encoding="utf-8")
+        if not (root / variants.folder(prompt)).is_dir():
+            findings.append(Finding(prompt, True, "never contested: it has no variants"))
+            continue
         origin = variants.origin(prompt, variants.sha256(text))
         findings.append(_champion(prompt, variants.sha256(text), sound, asdict(origin) if origin else None))
     for spec in manifest.agents:
