@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INNER = Path(__file__).with_name("confined.py")
+START = (
+    "import runpy, sys; runpy.run_path(sys.argv[1])['main'](sys.argv[2:])"  # by path: no package, no sys.path
+)
 KEPT = ("PATH", "LANG", "LC_ALL", "TZ")  # all that a command learns of our environment
 TAIL_CHARS = 3_000  # of what the command said
 PROBE_SECONDS = 10.0
@@ -133,7 +136,7 @@ def _wrapped(command: Sequence[str], walls: Walls, writable: Sequence[Path]) -> 
     outer = [*_NAMESPACES, *(_OWN_PROCESSES if walls.processes else ()), "--"] if walls.network else []
     flags = [name for name, there in (("--network", walls.network), ("--files", walls.files)) if there]
     folders = [word for folder in writable for word in ("--writable", str(folder))]
-    return [*outer, sys.executable, "-I", str(INNER), *flags, *folders, "--", *command]
+    return [*outer, sys.executable, "-I", "-c", START, str(INNER), *flags, *folders, "--", *command]
 
 
 def _wait(process: subprocess.Popen[bytes], time_limit_s: float) -> int | None:

@@ -1,7 +1,8 @@
 """The last step before a confined command starts: inside its namespaces, it puts up what only they allow.
 
-Run by meta/confine.py as `python -I confined.py [--files] [--network] --writable DIR ... -- COMMAND`; stands on the
-standard library alone, because it must not import anything from the tree that it confines.
+Not a script of its own: meta/confine.py runs `main` by path in an isolated interpreter, with the words
+`[--files] [--network] --writable DIR ... -- COMMAND`. It stands on the standard library alone, because it must not
+import anything from the tree that it confines.
 """
 
 from __future__ import annotations
@@ -80,7 +81,3 @@ def main(argv: list[str]) -> None:
     if sys.platform == "linux":
         without_privileges()
     os.execvp(command[0], command)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
