@@ -100,6 +100,7 @@ KINDS = {
             command=("meta.propose",),
             report="meta/reports/proposals",
             schema="meta/proposals.schema.json",
+            only_if="proposed",
             allowed=_VARIANTS,
             records=_DECISIONS,
         ),

@@ -78,7 +78,8 @@ class Night:
             *(word for name, value in (secrets or {}).items() for word in ("--secret", f"{name}={value}")),
             *_standins(),
         ]
-        clean = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
+        path = f"{ACTION_STANDINS / 'bin'}:{os.environ['PATH']}"
+        clean = {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8"}
         done = subprocess.run(command, cwd=self.tree, env=clean, capture_output=True, text=True, timeout=100)
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         results = {line["jobID"]: line["jobResult"] for line in lines if "jobResult" in line}

@@ -101,7 +101,7 @@ def ab_night(night: Night, body: str, event: str = "schedule", **more: str) -> R
             "proposals",
             "schedule",
             {},
-            "put('agents/prompts/variants/macro_watcher/C.md', 'new\\n')\n",
+            "put('agents/prompts/variants/macro_watcher/C.md', 'new\\n')\noutput('proposed=1\\n')\n",
             {"agents/prompts/variants/macro_watcher/C.md": "new\n"},
         ),
         (
