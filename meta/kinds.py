@@ -101,6 +101,7 @@ KINDS = {
             report="meta/reports/proposals",
             schema="meta/proposals.schema.json",
             only_if="proposed",
+            options=("prompt", "max_usd"),
             allowed=_VARIANTS,
             records=_DECISIONS,
         ),

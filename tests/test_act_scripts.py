@@ -70,18 +70,15 @@ def test_the_critiques_of_a_fresh_runner_rest_on_what_it_measured(night: Night) 
 
 def test_proposals_bring_a_new_challenger_and_touch_nothing_that_is_live(night: Night) -> None:
     night.start()
-    ran = night.run("prompt_proposals", "schedule")
+    ran = night.run("prompt_proposals", inputs={"prompt": "agents/prompts/macro_watcher.md"})
     assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     form = KINDS["proposals"]
     changed = night.diff(form.branch)
     body = changed.pop(f"{form.report}.md")
     assert ran.requests[form.branch]["body"] == body
     assert json.loads(changed.pop(f"{form.report}.json"))["proposals"]
-    assert all(name.startswith("agents/prompts/variants/") for name in changed)
-    challengers = {
-        name for name in changed if name.endswith(".md") and not name.endswith(("/A.md", "/champion.md"))
-    }
-    assert challengers
+    folder = "agents/prompts/variants/macro_watcher"
+    assert set(changed) == {f"{folder}/C.md", f"{folder}/lineage.json"}
 
 
 def test_a_sandbox_with_nothing_to_patch_opens_nothing(night: Night) -> None:
