@@ -19,13 +19,12 @@ from telemetry import script
 if TYPE_CHECKING:
     from agents.calls import Model
     from agents.manifest import Manifest
-    from meta.evidence import TuneResults
+    from meta.critique_pairs import Pair
 
 REPORT = Path("meta/reports/cross_critiques.json")
 SCHEMA = Path(__file__).with_name("cross_critiques.schema.json")
 PROMPT = "agents/prompts/critique.md"
 SCHEMA_VERSION = 1
-FIGURES = ("count", "error_rate", "errors_by_kind", "avg_cost_usd", "avg_reward", "unpriced_runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +33,6 @@ class Options:
 
     ask: ModelOptions = field(default_factory=ModelOptions)
     today: str = ""  # of new findings; default: today, UTC
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Who looks at whom, and at what."""
-
-    critic: str
-    target: str
-    output: list[Any]
-    as_of: str | None
-    telemetry: Mapping[str, Any]
-    tune: TuneResults
-    own_output: list[Any] = field(default_factory=list)
 
 
 def critique(
@@ -61,11 +47,12 @@ def critique(
     import asyncio
 
     from agents.manifest import load_manifest
+    from meta.critique_pairs import pair_of
 
     manifest = load_manifest()
     if model is None:
         model = _model(ModelOptions(), manifest)
-    pair = _pair(manifest, critic_name, target_name, telemetry_summary, target_output)
+    pair = pair_of(manifest, critic_name, target_name, telemetry_summary, target_output)
     return asyncio.run(_criticise(pair, manifest, model))
 
 
@@ -74,6 +61,7 @@ def run_loops(options: Options | None = None, *, model: Model | None = None) -> 
     import asyncio
 
     from agents.manifest import load_manifest
+    from meta.critique_pairs import has_something, pair_of
     from meta.evidence import telemetry_summary
 
     options = options or Options()
@@ -81,11 +69,11 @@ def run_loops(options: Options | None = None, *, model: Model | None = None) -> 
     enabled = {spec.name for spec in manifest.enabled()}
     summary = telemetry_summary()
     pairs = [
-        _pair(manifest, critic, target, summary)
+        pair_of(manifest, critic, target, summary)
         for critic, target in manifest.critique_pairs
         if {critic, target} <= enabled
     ]
-    seen = [pair for pair in pairs if _has_something(pair)]
+    seen = [pair for pair in pairs if has_something(pair)]
     model = model or _model(options.ask, manifest)
     found, failed = asyncio.run(_all(seen, manifest, model, options.ask.concurrency)) if seen else ([], [])
     if failed and not found:
@@ -96,37 +84,6 @@ def run_loops(options: Options | None = None, *, model: Model | None = None) -> 
 
 def _model(ask: ModelOptions, manifest: Manifest) -> Model:
     return ask.within(manifest.budget).model(spec.model for spec in manifest.agents)
-
-
-def _pair(
-    manifest: Manifest,
-    critic: str,
-    target: str,
-    summary: Mapping[str, Any],
-    output: list[Any] | None = None,
-) -> Pair:
-    from agents.prompts import PromptSet
-    from meta import evidence
-
-    spec = manifest.agent(target)
-    as_of = None
-    if output is None:
-        output, as_of = evidence.latest_output(target)
-    own, own_day = evidence.latest_output(critic)
-    hashed = PromptSet().hash(spec) if spec.prompt else None
-    return Pair(
-        critic,
-        target,
-        output or [],
-        as_of,
-        evidence.pick(evidence.of_agent(summary, target), FIGURES),
-        evidence.tune_results(spec, hashed),
-        own or [] if own_day == as_of else [],
-    )
-
-
-def _has_something(pair: Pair) -> bool:
-    return bool(pair.output or pair.telemetry or pair.tune.failures)
 
 
 async def _all(
@@ -176,6 +133,7 @@ async def _criticise(pair: Pair, manifest: Manifest, model: Model) -> dict[str, 
     from agents.base import AnswerError
     from agents.prompts import BETWEEN, PromptSet
     from meta import critique_check, critique_offline  # noqa: F401 - the offline model learns the task
+    from meta.critique_pairs import payload
     from telemetry import logger
     from telemetry.instrumentation import instrument_agent_call_async
 
@@ -203,29 +161,6 @@ async def _criticise(pair: Pair, manifest: Manifest, model: Model) -> dict[str, 
     with logger.source("critique"):
         made: dict[str, Any] = await instrument_agent_call_async(pair.critic, ask, target_agent=pair.target)
     return made
-
-
-def payload(pair: Pair, prompt: str | None) -> dict[str, Any]:
-    """What the critic is shown."""
-    from agents import reviewer
-
-    given = {
-        "agent": pair.target,
-        "as_of": pair.as_of,
-        "outputs": pair.output,
-        "telemetry": dict(pair.telemetry),
-        "failing_cases": pair.tune.shown(),
-    }
-    counts = {tag: {"failing": wrong, "of": of} for tag, (wrong, of) in pair.tune.tags.items()}
-    return {
-        "task": "critique",
-        "critic": pair.critic,
-        **reviewer.payload(given),
-        "telemetry": dict(pair.telemetry),
-        "tags": counts,
-        "own_output": pair.own_output[: reviewer.MAX_ITEMS],
-        "prompt": prompt,
-    }
 
 
 def _report(

@@ -19,12 +19,14 @@ from meta import climb, proposal_checks, proposer
 from meta.climb import Climb, Effort, Proposal
 from meta.contenders import Contenders, Memory, contenders
 from meta.evidence import read_json, tune_results
-from meta.screening import Mark, Marks, NotSimple, OfflineScreen, Screen, TrialScreen, Unit
+from meta.offline_screen import NotSimple, OfflineScreen
+from meta.screening import Mark, Marks, Screen, TrialScreen, Unit
 
 MAX_WAITING = 2  # challengers of one prompt that were not tested yet: more would only split the evidence
 LEAST_MENDED = 4  # cases: less can hardly be proved on as many unseen ones
 IDEAS = 5  # in one text, so that a person can read it in a minute ...
 MORE_IDEAS = 3  # ... and so many more for each challenger of this champion that was good, but not provably so
+MAX_LOST = 4  # challengers of one champion: after so many, more of the same would only wait for luck
 MAX_SHOWN = 12  # failing cases that a paid model reads
 MAX_REASON = 600  # characters, in the lineage
 
@@ -87,10 +89,12 @@ class Drafter:
         screen_cases: int,
         seed: int,
         concurrency: int,
+        insist: bool = False,
     ) -> None:
         self.manifest, self.model, self.seed = manifest, model, seed
         self.candidates, self.screen_cases, self.concurrency = candidates, screen_cases, concurrency
         self.offline = isinstance(getattr(model, "inner", model), OfflineModel)
+        self.insist = insist  # also where earlier challengers lost
         self.memory = Memory.read()
         self.critiques = _critiques()
         self._suites: dict[str, Suite] = {}
@@ -111,6 +115,10 @@ class Drafter:
         if len(found.waiting) >= MAX_WAITING:
             names = ", ".join(one.name for one in found.waiting)
             return Draft(prompt, found, skipped=f"challengers {names} wait to be tested")
+        lost = self._lost(found)
+        if lost >= MAX_LOST and not self.insist:
+            told = f"{lost} challengers of this champion lost: name it with --prompt to go on"
+            return Draft(prompt, found, skipped=told)
         screen = await self._screen(prompt, specs)
         marks = await screen.marks(found.base.text, range(len(screen.units)))
         if not climb.failing(marks):
@@ -129,7 +137,7 @@ class Drafter:
             return proposal_checks.problems(found.base.text, text, about)
 
         best, refused = await climb.climb(
-            Climb(found.base.text, marks), screen, ask, fits, self._effort(found)
+            Climb(found.base.text, marks), screen, ask, fits, self._effort(IDEAS + MORE_IDEAS * lost)
         )
         right, wrong = climb.changed(marks, best.marks)
         if len(right) - len(wrong) < (LEAST_MENDED if self.offline else 1):
@@ -149,12 +157,15 @@ class Drafter:
             refused=tuple(refused) if not self.offline else (),
         )
 
-    def _effort(self, found: Contenders) -> Effort:
-        lost = sum(
-            row.parent_sha256 == found.base.sha256 and (found.base.prompt, row.sha256) in self.memory.rejected
-            for row in variants.lineage(found.base.prompt)
-        )
-        ideas = IDEAS + MORE_IDEAS * lost
+    def _lost(self, found: Contenders) -> int:
+        """How many challengers of the present text were tested and kept out."""
+        rejected = self.memory.rejected
+        tested = [
+            row for row in variants.lineage(found.base.prompt) if row.parent_sha256 == found.base.sha256
+        ]
+        return sum((found.base.prompt, row.sha256) in rejected for row in tested)
+
+    def _effort(self, ideas: int) -> Effort:
         if self.offline:
             return Effort(OFFLINE_ROUNDS, OFFLINE_JUDGEMENTS, ideas)
         return Effort(ideas=ideas, least_gain=0.5, check_first=True)

@@ -50,7 +50,15 @@ def propose(options: Options | None = None, *, model: Model | None = None) -> di
     manifest = load_manifest()
     ask = options.ask.within(manifest.budget)
     model = model or ask.model([spec.model for spec in manifest.agents])
-    drafter = Drafter(manifest, model, options.candidates, options.screen_cases, ask.seed, ask.concurrency)
+    drafter = Drafter(
+        manifest,
+        model,
+        options.candidates,
+        options.screen_cases,
+        ask.seed,
+        ask.concurrency,
+        bool(options.prompts),
+    )
     prompts = _prompts(options, manifest)
     drafts = asyncio.run(_all(drafter, prompts, options, model))
     return _written(drafts, model)

@@ -209,6 +209,18 @@ def test_a_challenger_that_lost_gives_its_letter_to_the_next_and_others_leave_th
     assert [one.name for one in variants.challengers(PROMPT)[0]] == ["B"]
 
 
+def test_after_four_that_lost_only_a_person_asks_for_more(checkout: Path) -> None:
+    variants.ensure_variants(PROMPT)
+    for value in ("0.9 ", "0.8 ", "0.7 ", "0.6 "):
+        text = TEXT.replace("0.3 ", value)
+        variants.add_variant(PROMPT, text, source="proposal", author="", name="B")
+        history(checkout, variants.sha256(text), "keep")
+    report = proposed(proposal(LOWER))
+    assert report["proposals"] == []
+    assert "4 challengers of this champion lost" in report["skipped"][0]["reason"]
+    assert len(proposed(proposal(LOWER), prompts=(PROMPT,))["proposals"]) == 1
+
+
 def test_a_winner_that_waits_to_be_merged_is_what_the_next_challenger_starts_from(checkout: Path) -> None:
     variants.ensure_variants(PROMPT)
     won = variants.add_variant(PROMPT, TEXT.replace("0.3 ", "0.2 "), source="hand", author="", name="B")
@@ -324,7 +336,8 @@ def history(root: Path, sha256: str, verdict: str) -> None:
 def test_offline_and_trial_screens_agree() -> None:
     from agents.manifest import load_manifest
     from agents.prompts import PromptSet
-    from meta.screening import OfflineScreen, TrialScreen
+    from meta.offline_screen import OfflineScreen
+    from meta.screening import TrialScreen
 
     spec = load_manifest().agents[0]
     units = [Unit(spec, case) for case in load_suite(spec.eval_suite).part("tune")]

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from agents import analysts, rules
 from meta import rule_text
 from meta.proposal_checks import changed_lines
-from meta.rule_moves import mine, moves
+from meta.rule_moves import moves
 from meta.rule_text import Edit, EditError
+from meta.term_mining import mine
 from meta.vocabulary import VOCABULARY, keys_of
 from tests.conftest import REPOSITORY
 
