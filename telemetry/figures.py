@@ -231,7 +231,9 @@ def _log_scale(axes: Axes) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axes.get_xlim()
+    wide = high > low * 1000  # more than three decades: 1, 2, 5 would run into each other
+    axes.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
 

@@ -79,6 +79,7 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         lines = [
             f"{window} runs".capitalize()
             + (f" of source {summary['source']}" if summary["source"] else "")
+            + (f" since {summary['since'][:16]}Z" if summary["since"] else "")
             + "."
         ]
     if summary["errors_by_kind"]:
@@ -86,7 +87,7 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         lines.append("Errors: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds) + ".")
     unpriced = sum(figures["unpriced_runs"] for figures in summary["by_agent"].values())
     if unpriced:
-        lines.append(f"{unpriced:,} runs have no known price; costs are without them.")
+        lines.append(f"The cost of {unpriced:,} runs is unknown; sums and means leave them out.")
     if len(summary["scoring_versions"]) > 1:
         versions = ", ".join(sorted(summary["scoring_versions"]))
         lines.append(f"Several scoring versions ({versions}): rewards shown are of each agent's newest only.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from pathlib import Path
@@ -86,6 +87,19 @@ def test_unusual_names_and_many_agents_stay_legible(root: Path) -> None:
     assert len({one.colour for one in series}) == len(series)
     assert plots.main(["--quiet"]) == script.OK
     assert drawn(root) == ALL
+
+
+@pytest.mark.parametrize("slowest_ms", [5, 900, 90_000])
+def test_the_labels_of_a_latency_axis_never_run_into_each_other(slowest_ms: float) -> None:
+    write(*(line(latency_ms=latency, event_id=f"{latency}") for latency in (0.2, 1, slowest_ms)))
+    figure = figures.latency_by_agent(plots.load(Window()))
+    figures.png(figure)
+    (axes,) = figure.axes
+    low, high = axes.get_xlim()
+    shown = [label for label in axes.get_xticklabels() if low <= label.get_position()[0] <= high]
+    boxes = sorted((label.get_window_extent().x0, label.get_window_extent().x1) for label in shown)
+    assert len(boxes) >= 2
+    assert all(left[1] < right[0] for left, right in itertools.pairwise(boxes))
 
 
 def test_only_the_newest_scoring_version_is_drawn() -> None:

@@ -33,7 +33,7 @@ def test_what_the_table_cannot_say_is_said_below_it() -> None:
     text = printed(140)
     assert "The last 3 runs." in text
     assert "Errors: 1 parse." in text
-    assert "1 runs have no known price" in text
+    assert "The cost of 1 runs is unknown; sums and means leave them out." in text
     assert "Several scoring versions (1.0, 2.0)" in text
     assert "1 malformed lines" in text
 
