@@ -96,52 +96,52 @@ def holdout_scores(copy: Path, scratch: Path) -> dict[str, float]:
 
 
 def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """The mean as a line, each agent as a thin one."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    """The mean as a bold line, each agent as a thin one with its name at the end."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = pyplot.subplots(figsize=(8.6, 4.2), dpi=120)
+    from telemetry import figures
+
     nights = [point["night"] for point in curve]
-    palette = (
-        "#0072B2",
-        "#E69F00",
-        "#009E73",
-        "#CC79A7",
-        "#56B4E9",
-        "#D55E00",
-    )  # Okabe & Ito, colour-blind safe
-    for colour, agent in zip(palette, curve[0]["agents"], strict=False):
-        scores = [100 * point["agents"].get(agent, float("nan")) for point in curve]
-        axes.plot(nights, scores, color=colour, linewidth=1.2, alpha=0.75, drawstyle="steps-post")
-        axes.annotate(
-            agent,
-            (nights[-1], scores[-1]),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=colour,
-            fontsize=8,
-            va="center",
-        )
     means = [100 * point["mean"] for point in curve]
-    axes.plot(nights, means, color="black", linewidth=2.6, marker="o", markersize=4, drawstyle="steps-post")
-    axes.set_title(
-        f"Champions improve by pull request: {means[0]:.0f} % to {means[-1]:.0f} % of unseen cases",
-        loc="left",
-        fontsize=11,
+    figure, axes = figures.canvas(
+        f"Champions improve by pull request: {means[0]:.0f} % to {means[-1]:.0f} %",
+        "share of unseen cases passed by the live prompts; black is the mean over agents; every proposal merged",
     )
+    lines = {agent: [100 * point["agents"][agent] for point in curve] for agent in curve[0]["agents"]}
+    ends = {"all agents": means[-1]} | {agent: scores[-1] for agent, scores in lines.items()}
+    places = _apart(ends, least=(max(map(max, lines.values())) - min(map(min, lines.values()))) / 18)
+    colours = {"all agents": figures.INK} | dict(zip(lines, figures.COLOURS, strict=False))
+    for agent, scores in lines.items():
+        axes.plot(nights, scores, color=colours[agent], linewidth=1.4, alpha=0.85, drawstyle="steps-post")
+    axes.plot(
+        nights, means, color=figures.INK, linewidth=3, marker="o", markersize=4.5, drawstyle="steps-post"
+    )
+    for name, place in places.items():
+        axes.annotate(
+            f"{name} {ends[name]:.0f}",
+            (nights[-1], place),
+            xytext=(8, 0),
+            textcoords="offset points",
+            color=colours[name],
+            fontsize=9,
+            va="center",
+            fontweight="bold" if name == "all agents" else "normal",
+            annotation_clip=False,
+        )
     axes.set_xlabel("nights")
     axes.set_ylabel("holdout cases passed, %")
     axes.set_xlim(0, max(1, nights[-1]))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25)
-    figure.subplots_adjust(right=0.82, left=0.09, bottom=0.13)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    pyplot.close(figure)
+    script.write_atomic(path, figures.png(figure))
+
+
+def _apart(places: Mapping[str, float], least: float) -> dict[str, float]:
+    """The places in the same order, moved up where they would touch."""
+    moved: dict[str, float] = {}
+    floor = float("-inf")
+    for name, place in sorted(places.items(), key=lambda item: item[1]):
+        floor = moved[name] = max(place, floor + least)
+    return moved
 
 
 def _say(args: argparse.Namespace, text: str) -> None:

@@ -69,7 +69,7 @@ def _over_time(
     known = [(one, value(one)) for one in everyone]
     if not any(np.isfinite(values).any() for _, values in known):
         return None
-    figure, axes = _canvas(
+    figure, axes = canvas(
         title,
         f"{_runs([values for _, values in known])}; the lines are rolling means over a twentieth of an agent's runs",
     )
@@ -131,7 +131,7 @@ def reward_vs_cost(everyone: Sequence[Series]) -> Figure | None:
         return None
     unpriced = sum(int(np.isnan(one.cost).sum()) for one in everyone)
     note = f" ({unpriced:,} more without a known price)" if unpriced else ""
-    figure, axes = _canvas(
+    figure, axes = canvas(
         "Reward against cost",
         f"{_runs([one.cost[both] for one, both in known])}{note}; large marks are each agent's mean",
     )
@@ -181,7 +181,7 @@ def latency_by_agent(everyone: Sequence[Series]) -> Figure | None:
     known = [one for one in everyone if (one.latency_s > 0).any()]
     if not known:
         return None
-    figure, axes = _canvas(
+    figure, axes = canvas(
         "Latency by agent",
         f"{_runs([one.latency_s for one in known])}; the bar spans p50 to p95, the thin line ends at p99",
     )
@@ -250,7 +250,7 @@ def _runs(values: Sequence[Array]) -> str:
     return f"{sum(known):,} runs" + (", a sample of them as points" if max(known) > POINTS else " as points")
 
 
-def _canvas(title: str, subtitle: str) -> tuple[Figure, Axes]:
+def canvas(title: str, subtitle: str) -> tuple[Figure, Axes]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI, layout="constrained", facecolor="white")

@@ -216,3 +216,18 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     assert second.returncode == 0, second.stderr
     assert json.loads(second.stdout)["spent"]["calls"] == 0
     assert all(step["again"] for step in json.loads(second.stdout)["steps"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_champions_improve_on_cases_that_no_proposal_has_seen(checkout: Path) -> None:
+    command = [sys.executable, "-m", "meta.night", "--nights", "2", "--seed", "7", "--json"]
+    done = subprocess.run(command, cwd=checkout, env=bare_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    means = [point["mean"] for point in told["curve"]]
+    assert means[-1] - means[0] >= 0.05
+    assert means == sorted(means)
+    assert (checkout / told["picture"]).read_bytes().startswith(b"\x89PNG")
+    assert git(checkout, "status", "--porcelain") == ""
+    assert git(checkout, "branch", "--list", "meta/*") == ""
