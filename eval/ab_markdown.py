@@ -46,8 +46,9 @@ def body(report: Rows) -> str:
 
 
 def points(value: float) -> str:
-    """A difference of scores as percentage points with its sign."""
-    return f"{100 * value:+.1f}"
+    """A difference of scores as percentage points with its sign; one just above zero is not shown as zero."""
+    shown = f"{100 * value:+.1f}"
+    return shown if float(shown) or abs(value) < 5e-5 else f"{100 * value:+.2f}"
 
 
 def bounds(low: float, high: float) -> str:

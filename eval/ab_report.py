@@ -147,7 +147,7 @@ def _verdict(
     """The statistical verdict, unless an outage, a missing case or a guardrail speaks against it."""
     undecided = one.open and not one.exhausted
     if ended.stopped and (undecided or result.verdict == "promote"):
-        return "inconclusive", f"the run stopped early ({ended.stopped}); run it again to go on"
+        return "inconclusive", "the run stopped early; run it again to go on"
     if undecided:
         return "inconclusive", f"{len(one.units) - len(one.pairs) - len(one.lost)} cases were not run"
     if failed_calls > MAX_LOST:

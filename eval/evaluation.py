@@ -79,6 +79,14 @@ class Evaluation:
         """Whether any agent lost too many cases to infrastructure to be judged."""
         return any(each.summary["inconclusive"] for each in self.agents)
 
+    @property
+    def lost(self) -> str:
+        """How many trials infrastructure took, and what it said last."""
+        rows = [row for each in self.agents for row in each.results]
+        errors = [str(row["error"]) for row in rows if row["score"] is None]
+        last = f", last: {errors[-1]}" if errors else ""
+        return f"{len(errors)} of {len(rows)} trials failed by infrastructure{last}"
+
 
 def evaluate(
     targets: Sequence[Target],

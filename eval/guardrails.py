@@ -12,7 +12,7 @@ from eval.ab_plan import Settings
 from eval.sequential import interval
 from eval.trial import Trial
 
-LATENCY_SLACK_MS = 50.0  # differences below this are not felt by anybody, and with a fast model all noise
+LATENCY_SLACK_MS = 200.0  # less is felt by nobody at night, and with a fast model on a busy machine all noise
 WORSE_ALPHA = 0.2  # an agent is clearly worse if even the 80 % interval of its change lies below zero
 BROKEN_SLACK = (
     0.01  # more answers that break the schema or a safety gate than the champion's: one in a hundred

@@ -124,7 +124,7 @@ def main(args: argparse.Namespace) -> int:
         then = "run them, and merge again" if args.merge is not None else "go on with --resume"
         print(f"stopped early: {done.stopped}; {then}", file=sys.stderr)
     elif done.inconclusive:
-        print("inconclusive: more than 10 % of the cases failed by infrastructure", file=sys.stderr)
+        print(f"inconclusive: {done.lost}; go on with --resume", file=sys.stderr)
     return script.STOPPED if done.stopped or done.inconclusive else script.OK
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from telemetry import script
 
 if TYPE_CHECKING:
+    from eval.metadata import GitState
     from meta.stage import InPlace
 
 REPLAY_DAYS = 130  # of the sample market, when there is no history yet
@@ -242,13 +243,19 @@ def parser() -> script.Parser:
     parse = script.Parser(__doc__)
     parse.add_argument("--apply", action="store_true", help="work in place, leave the changes in the tree")
     parse.add_argument(
-        "--nights", type=int, default=0, metavar="N", help="simulate N nights on a scratch copy"
+        "--nights", type=script.whole(1), default=0, metavar="N", help="simulate N nights on a scratch copy"
     )
     parse.add_argument("--seed", type=int, default=0, help="of the A/B order and the offline noise")
     parse.add_argument(
-        "--offline-noise", type=float, default=0.0, metavar="P", help="share of offline answers that err"
+        "--offline-noise",
+        type=script.number(zero=True, most=1),
+        default=0.0,
+        metavar="P",
+        help="share of offline answers that err",
     )
-    parse.add_argument("--max-usd", type=float, help="budget of each step (default: the manifest's)")
+    parse.add_argument(
+        "--max-usd", type=script.number(), metavar="USD", help="budget of each step (default: manifest)"
+    )
     parse.add_argument("--again", action="store_true", help="repeat the steps that are done already")
     return parse
 
@@ -266,6 +273,7 @@ def main(args: argparse.Namespace) -> int:
 
         return simulate(args, options)
     from agents.manifest import load_manifest
+    from eval.metadata import GitState
     from meta import display
     from meta.stage import InPlace, Stage
 
@@ -273,6 +281,7 @@ def main(args: argparse.Namespace) -> int:
     load_manifest()  # a broken one stops us here, in one line
     shown = display.Display(quiet=args.quiet or args.json)
     started = time.time()
+    git_state = GitState(root)
     diary = Diary(root, about(root, [*options, *(["--apply"] if args.apply else [])]))
     if args.again:
         diary.results.clear()
@@ -287,6 +296,8 @@ def main(args: argparse.Namespace) -> int:
 
         results = run_night(night, stage, diary.results, shown.start, on_end)
     spent = display.spent_since(started)
+    if spent["calls"]:
+        _remember(results, spent, git_state, args.seed)
     if args.json:
         print(json.dumps({"steps": [asdict(result) for result in results], "spent": spent}))
     shown.finish(results, spent, applied=args.apply)
@@ -294,6 +305,29 @@ def main(args: argparse.Namespace) -> int:
     if any(result.status == FAILED for result in results):
         return script.FOUND
     return script.STOPPED if any(result.status == STOPPED for result in results) else script.OK
+
+
+def _remember(results: Sequence[Result], spent: Mapping[str, Any], git_state: GitState, seed: int) -> None:
+    """One line of history about the night as a whole, beside those of its evals and its A/B test."""
+    from agents.manifest import load_manifest
+    from agents.model_flags import ModelOptions
+    from agents.prompts import PromptSet
+    from eval.history import append_history
+    from eval.metadata import Seen, model_identity, replay_metadata
+    from eval.suites import load_suite
+
+    manifest, prompts = load_manifest(), PromptSet()
+    suites = (spec.eval_suite for spec in manifest.enabled() if spec.eval_suite)
+    asked = model_identity(ModelOptions().model())["model"]
+    metadata = replay_metadata(
+        git_state,
+        suites={path: load_suite(path, allow_unpinned=True).sha256 for path in suites},
+        prompts={path: prompts.sha256(path) for path in manifest.prompts},
+        seen=Seen((asked,) if asked else (), (), (spent["provider"],), (), ()),
+        seed=seed,
+    )
+    steps = {result.name: {"status": result.status, "told": result.told} for result in results}
+    append_history("night", {"steps": steps, "spend": dict(spent)}, metadata)
 
 
 if __name__ == "__main__":

@@ -35,8 +35,6 @@ def simulate(args: argparse.Namespace, options: Sequence[str]) -> int:
     """Run the nights, save curve and picture in the checkout, and tell how far it went."""
     from meta.changes import git
 
-    if args.nights < 1:
-        raise script.BadInput("--nights: must be at least 1")
     root = script.root().resolve()
     curve: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="ratchet-nights-") as scratch:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from agents.budget import Budget
 from agents.calls import Completion, LLMError, Message, log_call
 from agents.llm_client import Capped
 from agents.nonce import nonce
-from eval import ab_testing, suites
+from eval import ab_testing, guardrails, suites
 from telemetry import script
 
 PROMPT = "agents/prompts/solver.md"
@@ -58,13 +60,22 @@ class Scripted:
 
     provider, model = "scripted", "scripted-1"
 
-    def __init__(self, dies_after: int | None = None, delay_s: float = 0.0, says: str = "wrong") -> None:
+    def __init__(
+        self,
+        dies_after: int | None = None,
+        delay_s: float = 0.0,
+        says: str = "wrong",
+        killed_at: int | None = None,
+    ) -> None:
         self.dies_after, self.delay_s, self.says, self.calls = dies_after, delay_s, says, 0
+        self.killed_at = killed_at  # the call that its process does not survive
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, **_: Any
     ) -> Completion:
         self.calls += 1
+        if self.calls == self.killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
         await asyncio.sleep(self.delay_s)
         if self.dies_after is not None and self.calls > self.dies_after:
             raise LLMError("connection refused", "provider")
@@ -140,6 +151,7 @@ def use(patch: pytest.MonkeyPatch, model: Any) -> Any:
         return model if budget is None else Capped(model, budget)
 
     patch.setattr(llm_client, "model_from_env", made)
+    patch.setattr(guardrails, "LATENCY_SLACK_MS", 60_000.0)  # how busy this machine is decides nothing here
     return model
 
 

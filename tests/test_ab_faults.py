@@ -217,10 +217,15 @@ def test_killed_twenty_times_at_random_it_reaches_the_verdict_of_an_uninterrupte
     world.use(monkeypatch, world.Scripted())
     expected = world.run(tmp_path / "whole")
     before = {path: data for path, data in world.tree(root).items() if not path.startswith("whole")}
-    world.use(monkeypatch, world.Scripted(delay_s=0.06))  # slow enough to be killed in the middle
     draw = random.Random(20)
-    for _ in range(20):
-        assert killed(lambda: ab_testing.main(["--root", str(root)]), draw.uniform(0.01, 0.15))
+    for number in range(20):
+        if number % 2:  # at any moment of a slow run, or at a call of a fast one, others of which are done
+            world.use(monkeypatch, world.Scripted(delay_s=0.06))
+            after_s = draw.uniform(0.01, 0.15)
+        else:
+            world.use(monkeypatch, world.Scripted(killed_at=draw.randint(20, 30)))
+            after_s = None
+        assert killed(lambda: ab_testing.main(["--root", str(root)]), after_s)
         now = {path: data for path, data in world.tree(root).items() if not path.startswith("whole")}
         assert {path for path in {*before, *now} if before.get(path) != now.get(path)} <= REPORTS
     world.use(monkeypatch, world.Scripted())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eval.ab_markdown import body
+from eval.ab_markdown import body, bounds
 from eval.ab_report import problems_of
 from meta.contents import _outside_code, check_body
 from tests import ab_world as world
@@ -87,6 +87,11 @@ def test_a_night_without_promotion_says_so(report: dict[str, Any]) -> None:
     assert body(quiet).startswith("> **Nothing to promote.** 2 challenger(s) compared")
     quiet["stop_reason"] = "budget reached @all"
     assert "stopped early: budget reached @&#8203;all" in body(quiet)
+
+
+def test_a_bound_just_above_zero_is_not_shown_as_zero() -> None:
+    assert bounds(0.000131, 0.4007) == "+0.01 .. +40.1"
+    assert bounds(-0.0004, 0.0) == "-0.04 .. +0.0"
 
 
 def test_a_run_on_github_is_linked(report: dict[str, Any]) -> None:

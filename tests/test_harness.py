@@ -152,7 +152,7 @@ def test_one_changed_word_in_one_agents_prompt_moves_that_agents_score_and_no_ot
 
 
 def test_an_outage_halfway_changes_no_score_and_is_inconclusive(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Loopback(eval_checkout.answer) as server:
         use(server, monkeypatch)
@@ -170,6 +170,8 @@ def test_an_outage_halfway_changes_no_score_and_is_inconclusive(
         use(server, monkeypatch)
         code = harness.main(["--quiet", "--agent", "alpha", "--concurrency", "2"])
     assert code == script.STOPPED
+    told = capsys.readouterr().err
+    assert "the account is closed" in told and "--resume" in told and told.count("\n") == 1
     stored = result(checkout, "alpha")
     judged = {row["id"]: (row["ok"], row["score"]) for row in stored["results"] if row["score"] is not None}
     assert judged.items() <= whole.items()

@@ -192,6 +192,10 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     assert "new challengers: " in by_name["proposals"]
     assert by_name["retirement"] == "candidates: vix_echo"
     assert told["spent"]["provider"] == "offline" and told["spent"]["calls"] > 1000
+    history = [json.loads(line) for line in (checkout / "eval/history.jsonl").read_text().splitlines()]
+    assert [row["run_type"] for row in history] == ["eval", "ab_test", "night"]
+    assert history[-1]["summary"]["spend"] == told["spent"]
+    assert history[-1]["metadata"]["provider"] == "offline"
     assert git(checkout, "status", "--porcelain") == ""
     branches = git(checkout, "branch", "--list", "--format=%(refname:short)", "meta/*").split()
     assert branches == [
