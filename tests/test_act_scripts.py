@@ -61,12 +61,6 @@ def test_the_critiques_of_a_fresh_runner_rest_on_what_it_measured(night: Night) 
     assert ran.requests[form.branch]["body"] == changed[f"{form.report}.md"]
     assert json.loads(changed[f"{form.report}.json"])["critiques"]
 
-    repo.git(night.tree, "pull", "-q", "origin", form.branch)
-    night.commit("merged")
-    (night.store / "pr-meta-cross-critiques.json").unlink()
-    ran = night.run("cross_critiques", "schedule")
-    assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
-
 
 def test_proposals_bring_a_new_challenger_and_touch_nothing_that_is_live(night: Night) -> None:
     night.start()
