@@ -1,4 +1,4 @@
-"""What does a critic see of a colleague? Its latest output, telemetry and failing tune cases, and the critic's own view."""
+"""What does a critic see of a colleague? Its last output, telemetry, failing tune cases, and the critic's own view."""
 
 from __future__ import annotations
 
