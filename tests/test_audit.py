@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from agents import variants
+from agents.manifest import MANIFEST
 from eval.decisions import Decision, write_decision
 from meta import audit, prompt_variant_manager, retirement
+from telemetry import script
 from telemetry.logger import log_event
 from tests.conftest import REPOSITORY
 
@@ -23,6 +25,11 @@ REPORT = "meta/reports/ab_test_report.json"
 def git(root: Path, *args: str) -> None:
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
     subprocess.run(["git", *identity, *args], cwd=root, check=True, capture_output=True)
+
+
+def switch_off(agent: str) -> None:
+    """What a person does in an editor."""
+    script.write_atomic(script.root() / MANIFEST, retirement.switch([agent], enabled=False))
 
 
 @pytest.fixture
@@ -127,7 +134,7 @@ def test_a_decision_that_its_commit_does_not_bear_out_does_not_count(checkout: P
 
 
 def test_a_disabled_agent_needs_a_decision(checkout: Path) -> None:
-    retirement.disable(["macro_watcher"])
+    switch_off("macro_watcher")
     assert "macro_watcher" in unexplained(checkout)
     git(checkout, "checkout", "-q", ".")
     for _ in range(120):

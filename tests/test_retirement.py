@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
-from agents.manifest import load_manifest
+from agents.manifest import MANIFEST, load_manifest
 from meta import marginal, retirement
 from meta.retirement_report import markdown, spark
 from telemetry import script
 from telemetry.logger import log_event
 from tests.conftest import REPOSITORY
+
+
+def switch_off(agent: str) -> None:
+    """What a person does in an editor."""
+    script.write_atomic(script.root() / MANIFEST, retirement.switch([agent], enabled=False))
 
 
 @pytest.fixture
@@ -133,7 +138,7 @@ def test_hit_rate_lift_and_fill_rate_by_hand() -> None:
 
 
 def test_a_retired_agent_that_recovered_in_shadow_is_proposed_for_revival(checkout: Path) -> None:
-    retirement.disable(["vix_echo"])
+    switch_off("vix_echo")
     manifest = load_manifest()
     rows = retirement.assess(manifest, list(runs("vix_echo", [0.6, 0.7] * 60, source="shadow")))
     assert {row["agent"]: row["state"] for row in rows}["vix_echo"] == "revival"
@@ -142,7 +147,7 @@ def test_a_retired_agent_that_recovered_in_shadow_is_proposed_for_revival(checko
 
 def test_disable_changes_one_line_and_keeps_every_comment(checkout: Path) -> None:
     before = (checkout / "agents/manifest.yaml").read_text().splitlines()
-    retirement.disable(["vix_echo"])
+    switch_off("vix_echo")
     after = (checkout / "agents/manifest.yaml").read_text().splitlines()
     added = [line for line in after if line not in before]
     assert [line.strip() for line in added] == ["enabled: false"]
@@ -191,6 +196,7 @@ def test_eval_rows_do_not_count_unless_asked(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
+        (["--min-n", "0"], "--min-n 0: must be at least 1"),
         (["--source", "evals"], "--source evals: allowed are runtime"),
         (["--outcomes", "nowhere.jsonl"], "--outcomes nowhere.jsonl: no such file"),
     ],
