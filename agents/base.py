@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agents import schema_check, threads
-from agents.calls import Model
+from agents.calls import Model, using_model
 from agents.manifest import AgentSpec
 from agents.prompts import PromptSet
 from telemetry import script
@@ -92,7 +92,8 @@ class BaseAgent:
         async def once() -> list[Item]:
             try:
                 async with asyncio.timeout(limit):
-                    return self.checked(await self._analyzed(inputs))
+                    with using_model(self.model):
+                        return self.checked(await self._analyzed(inputs))
             except TimeoutError as late:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
 

@@ -91,11 +91,6 @@ def source(name: str) -> Iterator[None]:
         _source.reset(token)
 
 
-def current_source() -> str:
-    """The `source` that rows written now would carry."""
-    return _source.get()
-
-
 @contextmanager
 def watch() -> Iterator[list[dict[str, Any]]]:
     """Collects the rows logged inside the block, beside writing them: how a trial learns what its run cost."""

@@ -371,6 +371,19 @@ def test_a_budget_reached_mid_run_keeps_what_is_done(
     assert kinds.count(None) >= 2
 
 
+def test_a_plain_function_that_asks_the_model_is_under_the_budget_of_the_run(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troupe(root, "asking")
+    with Loopback([chat('{"signal": "risk_off"}')]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert orchestrator.main(["--quiet", "--max-calls", "1"]) == script.STOPPED
+        assert len(server.requests) == 1
+        assert orchestrator.main(["--quiet", "--max-calls", "2"]) == script.OK
+    assert [row["error_kind"] for row in rows(root)] == ["budget", None]
+    assert rows(root)[1]["tokens_in"] == 200, "both calls count towards the run"
+
+
 def test_a_usd_cap_over_an_unpriced_model_is_refused_before_the_first_call(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

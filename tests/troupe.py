@@ -73,5 +73,13 @@ def seeing(inputs: Inputs) -> list[dict[str, Any]]:
     return [{"signal": "seen", "as_of": inputs["as_of"], "latest": latest}]
 
 
+def asking(inputs: Inputs) -> list[dict[str, Any]]:
+    """A plain function that asks the model twice."""
+    from agents.llm_client import call_llm
+
+    question = [{"role": "user", "content": "How is VIX?"}]
+    return [call_llm(question), call_llm(question)]
+
+
 def immeasurable(inputs: Inputs) -> list[dict[str, Any]]:
     return [{"signal": "risk_off", "daily_change": float("nan")}]
