@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from agents.calls import Model
 from eval.ab_compare import Board
 from eval.ab_plan import Plan, Unit
 from eval.journal import Journal
-from eval.judge import Judge, Model
+from eval.judge import Judge
 from eval.progress import Progress
 from eval.shards import RESULTS, Shards
 from eval.trial import Job, Trial
@@ -54,7 +55,7 @@ def run(plan: Plan, model: Model, journal: Journal, limits: Limits) -> tuple[Boa
                 async for trial in stream:
                     board.see(trial)
                     breaker.see(trial)
-                    progress.see(trial.ok, trial.cost_usd, trial.resumed)
+                    progress.see(trial.ok, trial.cost_usd if trial.turns else 0.0, trial.resumed)
             if not breaker.reason:
                 progress.total = progress.done  # decided before all cases were used
         finally:

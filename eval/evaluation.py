@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from agents.base import build_agent
+from agents.calls import Model
 from agents.manifest import AgentSpec
 from agents.model_flags import ModelOptions
 from agents.prompts import PromptSet
 from eval.history import append_history, really_called
 from eval.journal import Journal
-from eval.judge import Judge, Model
+from eval.judge import Judge
 from eval.metadata import GitState, model_identity, replay_metadata, seen_in
 from eval.progress import Progress
 from eval.results import deliberation_rows, result_row, summarise
@@ -154,7 +155,7 @@ async def _run(
             async for trial in stream:
                 trials.append(trial)
                 breaker.see(trial)
-                progress.see(trial.ok, trial.cost_usd, trial.resumed)
+                progress.see(trial.ok, trial.cost_usd if trial.turns else 0.0, trial.resumed)
     finally:
         progress.finish()
         close = getattr(model, "aclose", None)

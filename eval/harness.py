@@ -14,10 +14,10 @@ from telemetry import script
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
+    from agents.calls import Model
     from agents.manifest import AgentSpec, BudgetLimits, Manifest
     from agents.prompts import PromptSet
     from eval.evaluation import Evaluation, Options, Target
-    from eval.judge import Model
 
 SHARDS = RESULTS / "eval_shards"
 

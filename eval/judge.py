@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from agents.calls import Model
 from eval.graders import MISSING, Grade, Part, find, grade
 
 LIMIT = 6000  # characters of each answer shown to the judge
@@ -29,20 +30,6 @@ SCHEMA: dict[str, Any] = {
     "required": ["verdict", "reason"],
     "additionalProperties": False,
 }
-
-
-class Model(Protocol):
-    """The part of `agents.llm_client.Model` that a judge needs."""
-
-    async def complete(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        schema: Mapping[str, Any] | None = None,
-        temperature: float = 0.2,
-        max_tokens: int = 1800,
-        model: str | None = None,
-    ) -> Any: ...
 
 
 class JudgeStopped(Exception):

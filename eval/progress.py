@@ -28,8 +28,8 @@ class Progress:
         self.out = out or sys.stderr
         self.clock = clock
         self.terminal = self.out.isatty()
-        self.done = self.ran = self.passed = self.errors = 0
-        self.usd: float | None = 0.0
+        self.done = self.ran = self.passed = self.errors = self.unpriced = 0
+        self.usd = 0.0
         self.started = self.told = clock()
 
     def see(self, ok: bool | None, cost_usd: float | None, resumed: bool) -> None:
@@ -39,8 +39,8 @@ class Progress:
         self.errors += ok is None
         if not resumed:
             self.ran += 1
-            if cost_usd is not None and self.usd is not None:
-                self.usd += cost_usd
+            self.usd += cost_usd or 0.0
+            self.unpriced += cost_usd is None and ok is not None
         if not self.quiet and self.clock() - self.told >= (
             TERMINAL_EVERY_S if self.terminal else PLAIN_EVERY_S
         ):
@@ -72,5 +72,6 @@ class Progress:
             left = int((self.total - self.done) / rate)
             parts.append(f"{left // 60}:{left % 60:02} left")
         cap = "" if self.max_usd is None else f" of ${self.max_usd:g}"
-        parts.append(f"${self.usd:.4f}{cap}")
+        unknown = f" and {self.unpriced} of unknown cost" if self.unpriced else ""
+        parts.append(f"${self.usd:.4f}{cap}{unknown}")
         return " · ".join(parts)

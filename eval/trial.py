@@ -15,11 +15,12 @@ from itertools import zip_longest
 from typing import Any
 
 from agents.base import BaseAgent, in_thread
+from agents.calls import Completion, Message, Model
 from agents.manifest import AgentSpec
 from agents.nonce import nonce
 from agents.prompts import PromptSet
 from eval.graders import Grade, Part, grade
-from eval.judge import Judge, Model, grade_judged
+from eval.judge import Judge, grade_judged
 from eval.rubric import Rubric, gated, rubric
 from eval.suites import Case
 from telemetry import limits, logger, script
@@ -52,7 +53,7 @@ class Recorder:
     def __init__(self, model: Model) -> None:
         self.model = model
 
-    async def complete(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Any:
+    async def complete(self, messages: Sequence[Message], **options: Any) -> Completion:
         """Pass the call on."""
         asked = _asked.get()
         try:

@@ -26,10 +26,11 @@ from contextlib import aclosing
 from typing import Any
 
 from agents.base import BaseAgent, build_agent
+from agents.calls import Model
 from agents.manifest import AgentSpec
 from agents.prompts import PromptSet
 from eval.journal import Journal
-from eval.judge import Judge, Model
+from eval.judge import Judge
 from eval.trial import Job, Recorder, Trial, from_row, run_trial, to_row
 from telemetry import logger
 

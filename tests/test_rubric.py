@@ -115,6 +115,8 @@ def test_progress_tells_rate_time_left_and_spend_and_leaves_resumed_trials_out_o
         progress.see(True, 0.001, resumed=False)
     progress.see(None, None, resumed=False)
     assert progress.line() == "eval 61/100 · 60 passed · 1 errors · 20.5/s · 0:01 left · $0.0400 of $2"
+    progress.see(True, None, resumed=False)
+    assert progress.line().endswith("$0.0400 of $2 and 1 of unknown cost")  # not: free
     assert out.getvalue().startswith("\r") and "\n" not in out.getvalue()
 
 
