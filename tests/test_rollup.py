@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from telemetry import logger, retention, rollup, script, store
+from telemetry.rows import Window
 from tests.eventlog import line, log_path, write, write_events
 
 ASKED = {
@@ -218,6 +219,26 @@ def test_a_rollup_while_writers_append_sees_whole_lines_only(root: Path, last_n:
     counts = [summary["count"] for summary in seen]
     assert counts == sorted(counts)
     assert rollup.rollup(0)["count"] == 2000 == log_path().read_bytes().count(b"\n")
+
+
+def test_a_line_half_written_during_the_scan_is_not_called_malformed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = line(event_id="late") + b"\n"
+    write(line())
+    log = root / "telemetry/events.jsonl"
+    log.write_bytes(log.read_bytes() + whole[:40])
+    scan = rollup._scan
+
+    def while_the_writer_goes_on(window: Window) -> Any:
+        found = scan(window)
+        if not log.read_bytes().endswith(whole):
+            log.write_bytes(log.read_bytes() + whole[40:])
+        return found
+
+    monkeypatch.setattr(rollup, "_scan", while_the_writer_goes_on)
+    summary = rollup.rollup(0)
+    assert (summary["count"], summary["malformed_lines"]) == (2, 0)
 
 
 def test_generated_at_is_now() -> None:
