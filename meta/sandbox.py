@@ -149,7 +149,8 @@ class _Bench:
                 await close()
         why = "not tried: stopped early" if stopped else "not tried: one patch, and few tries, at a time"
         aside += [recommendations.SetAside(one, why) for one in fit[len(tried) :]]
-        return Done(tuple(tried), tuple(aside), stopped)
+        suites = {str(one.suite.path): one.suite.sha256 for one in self._sandboxes.values()}
+        return Done(tuple(tried), tuple(aside), stopped, suites)
 
     async def tried(self, one: Recommendation) -> Tried:
         """Ask for a patch and try it; a refused one may be mended once."""

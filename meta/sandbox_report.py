@@ -45,6 +45,7 @@ class Done:
     tried: tuple[Tried, ...]
     set_aside: tuple[SetAside, ...]
     stopped: str  # why it ended early, if it did
+    suites: Mapping[str, str]  # path -> SHA-256 of those that graded
 
 
 def write(done: Done, git_state: GitState, *, time_limit_s: float, seed: int) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def made(done: Done, git_state: GitState, *, time_limit_s: float, seed: int) -> 
         "set_aside": [
             {**_recommended(one.recommendation), "reason": _text(one.why)} for one in done.set_aside[:100]
         ],
-        "metadata": replay_metadata(git_state, suites={}, prompts={}, seen=seen, seed=seed),
+        "metadata": replay_metadata(git_state, suites=done.suites, prompts={}, seen=seen, seed=seed),
     }
 
 

@@ -106,6 +106,7 @@ def test_a_patch_that_helps_is_left_applied_and_becomes_a_draft(
     [row] = report["attempts"]
     assert (report["patched"], row["verdict"], row["provider"]) == (True, "passed", "offline")
     assert [check["name"] for check in row["checks"]] == ["guard", "lint", "evals", "tests"]
+    assert list(report["metadata"]["suites"]) == ["eval/suites/level.jsonl"]
     assert row["scores"]["after"] == 1.0 > row["scores"]["before"]
     assert row["scores"]["newly_right"] and not row["scores"]["newly_wrong"]
 
