@@ -76,11 +76,8 @@ class Shards:
 
     def check(self, about: Mapping[str, Any]) -> None:
         """Refuse shards of another configuration than the one asked for."""
-        changed = sorted(n for n in {*about, *self.about} if _plain(about.get(n)) != self.about.get(n))
-        if changed:
-            raise script.BadInput(
-                f"--merge: the shards belong to another run ({', '.join(changed)} changed since)"
-            )
+        if changed := ", ".join(_differing(_plain(about), self.about)):
+            raise script.BadInput(f"--merge: the shards belong to another run ({changed} changed since)")
 
 
 def read_shards(folder: Path) -> Shards:
@@ -97,9 +94,8 @@ def read_shards(folder: Path) -> Shards:
         raise script.BadInput(f"--merge {folder}: shards of different N: {sorted({of for _, of in found})}")
     abouts = {key_of(about): about for about, _ in found.values()}
     if len(abouts) > 1:
-        raise script.BadInput(
-            f"--merge {folder}: the shards were run with different prompts, suites, model or seed"
-        )
+        differing = ", ".join(_differing(*list(abouts.values())[:2]))
+        raise script.BadInput(f"--merge {folder}: the shards are of different runs (other {differing})")
     of = next(of for _, of in found)
     missing = tuple(f"{part}/{of}" for part in range(1, of + 1) if (part, of) not in found)
     trials = [trial for _, (_, rows) in sorted(found.items()) for trial in rows]
@@ -125,6 +121,10 @@ def _read(file: Path) -> tuple[dict[str, Any], list[Trial]]:
         return about, [from_row(row) for row in rows.values()]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as problem:
         raise script.BadInput(f"{file}: not a shard ({problem})") from None
+
+
+def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in {*a, *b} if a.get(name) != b.get(name))
 
 
 def _plain(value: Any) -> Any:

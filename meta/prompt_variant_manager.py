@@ -25,7 +25,7 @@ class _Command(argparse.ArgumentParser):
 
 def parser() -> script.Parser:
     """The command line."""
-    parser = script.Parser(__doc__, prog="prompt_variant_manager")
+    parser = script.Parser(__doc__, prog="python -m meta.prompt_variant_manager")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Command)
     commands.add_parser("list", help="champion, challengers, hashes, lineage, last verdict")
     ensure = commands.add_parser("ensure", help="make A, B and champion exist")

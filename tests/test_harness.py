@@ -294,6 +294,9 @@ def test_a_missing_shard_is_told_and_shards_of_another_run_are_refused(
     for other in (["--seed", "1"], ["--agent", "alpha"], ["--trials", "2"]):
         assert harness.main([*merge, *other]) == script.BAD_INPUT
         assert "another run" in capsys.readouterr().err
+    assert harness.main(["--quiet", "--shard", "2/2", "--seed", "1"]) == script.OK
+    assert harness.main(merge) == script.BAD_INPUT
+    assert "different runs (other seed)" in capsys.readouterr().err
     assert harness.main([*merge, "--shard", "1/2"]) == script.BAD_INPUT
     assert harness.main(["--merge", "nowhere"]) == script.BAD_INPUT
     assert "nowhere" in capsys.readouterr().err
