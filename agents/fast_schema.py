@@ -22,9 +22,26 @@ class _Unsupported(Exception):
 def compiled(schema: Any) -> Check | None:
     """A function that tells whether a value matches `schema`; None if the schema is not plain enough."""
     try:
-        return _compile(schema)
-    except _Unsupported:
+        return _compile(_without_references(schema))
+    except (_Unsupported, RecursionError):
         return None
+
+
+def _without_references(schema: Any, definitions: Mapping[str, Any] | None = None) -> Any:
+    """The schema with each `#/$defs/name` replaced by what it stands for; one that holds itself never ends."""
+    if isinstance(schema, list):
+        return [_without_references(part, definitions) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if definitions is None:
+        definitions = schema.get("$defs") or {}
+        schema = {keyword: part for keyword, part in schema.items() if keyword != "$defs"}
+    if "$ref" not in schema:
+        return {keyword: _without_references(part, definitions) for keyword, part in schema.items()}
+    name = str(schema["$ref"]).removeprefix("#/$defs/")
+    if name not in definitions or schema.keys() - _SAYS_NOTHING != {"$ref"}:
+        raise _Unsupported
+    return _without_references(definitions[name], definitions)
 
 
 def _compile(schema: Any) -> Check:
@@ -36,6 +53,9 @@ def _compile(schema: Any) -> Check:
     done = {"properties", "required", "additionalProperties"}
     for keyword, argument in schema.items():
         if keyword in _SAYS_NOTHING or keyword in done:
+            continue
+        if keyword == "uniqueItems" and argument is True and _holds_words(schema.get("items")):
+            checks.append(_unique_words)
             continue
         make = _MAKERS.get(keyword)
         if make is None:
@@ -94,6 +114,32 @@ def _enum(argument: Any) -> Check:
     return lambda value: (isinstance(value, str) or value is None) and value in allowed
 
 
+def _const(only: Any) -> Check:
+    if _is_number(only):
+        return lambda value: _is_number(value) and bool(value == only)
+    return _enum([only])
+
+
+def _any_of(argument: Any) -> Check:
+    checks = [_compile(each) for each in argument]
+    return lambda value: any(check(value) for check in checks)
+
+
+def _names(argument: Any) -> Check:
+    rule = _compile(argument)
+    return lambda value: not isinstance(value, dict) or all(map(rule, value))
+
+
+def _holds_words(items: Any) -> bool:
+    return isinstance(items, Mapping) and items.get("type") == "string"
+
+
+def _unique_words(value: Any) -> bool:
+    """No word twice; whether all of them are words is for the rule of the items to say."""
+    words = [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return len(set(words)) == len(words)
+
+
 def _object(schema: Mapping[str, Any]) -> Check:
     properties = {name: _compile(rule) for name, rule in schema.get("properties", {}).items()}
     required = tuple(schema.get("required", ()))
@@ -128,7 +174,9 @@ def _pattern(argument: Any) -> Check:
 _MAKERS: dict[str, Callable[[Any], Check]] = {
     "type": _type,
     "enum": _enum,
-    "const": lambda only: _enum([only]),
+    "const": _const,
+    "anyOf": _any_of,
+    "propertyNames": _names,
     "items": _items,
     "pattern": _pattern,
     "minItems": lambda least: lambda value: not isinstance(value, list) or len(value) >= least,

@@ -29,9 +29,6 @@ def listed(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def problems(schema: Mapping[str, Any], value: object) -> list[str]:
     """What is wrong with `value`, field by field; empty when it matches."""
-    fast = _fast(_key(schema))
-    if fast is not None and fast(value):
-        return []
     found: list[str] = []
     for error in errors(schema, value):
         where = ".".join(map(str, error.absolute_path)) or "answer"
@@ -43,8 +40,10 @@ def problems(schema: Mapping[str, Any], value: object) -> list[str]:
 
 def errors(schema: Mapping[str, Any], value: object) -> Iterator[ValidationError]:
     """The validation errors themselves, for callers that word them differently."""
-    checker = _validator(_key(schema))
-    yield from checker.iter_errors(value)
+    key = _key(schema)
+    fast = _fast(key)
+    if fast is None or not fast(value):
+        yield from _validator(key).iter_errors(value)
 
 
 def schema_problem(schema: object) -> str | None:

@@ -35,14 +35,15 @@ def load_events(sources: Sequence[str] = COUNTED, window: int = WINDOW) -> list[
 
     infrastructure = ", ".join(f"'{kind}'" for kind in sorted(INFRASTRUCTURE))
     chosen = ", ".join(f"'{source}'" for source in sources)
-    plain = "agent, reward, scoring_version, cost_usd, error_kind, signal_strength, signals, profit_pct"
+    plain = (
+        "agent, reward, scoring_version, cost_usd, error_kind, signal_strength, signals, profit_pct, provider"
+    )
     con = store.connect(rows.Window(kind="run"))
     con.execute(f"set memory_limit = '{SORT_MEMORY}'")
     found = con.execute(
         f"""
-        select {plain}, day from (
-            select {plain}, coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day,
-                row_number() over (partition by agent order by ts desc) as k
+        select {plain}, coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day from (
+            select {plain}, ts, as_of, row_number() over (partition by agent order by ts desc) as k
             from events
             where source in ({chosen}) and (error_kind is null or error_kind not in ({infrastructure}))
         ) ranked where k <= {int(window)} order by agent, k desc
@@ -176,21 +177,13 @@ def main(args: argparse.Namespace) -> int:
         "candidates": candidates,
         "agents": rows,
         "disabled": doomed if args.disable else [],
-        "offline": _is_offline(),
+        "offline": any(event["provider"] == "offline" for event in events),
     }
     write_report(report)
     if args.disable and doomed:
         _disable([row for row in candidates if row["agent"] in doomed], limits)
     _tell(report, args)
     return script.OK
-
-
-def _is_offline() -> bool:
-    """Whether the offline model produced any of the telemetry: the report says so."""
-    from telemetry import rows, store
-
-    con = store.connect(rows.Window(kind="run", last_n=2000))
-    return bool(con.execute("select 1 from events where provider = 'offline' limit 1").fetchone())
 
 
 def _tell(report: Mapping[str, Any], args: argparse.Namespace) -> None:

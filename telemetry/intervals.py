@@ -32,16 +32,17 @@ def mean_upper_bound(values: Sequence[float], ceiling: float = 1.0, alpha: float
     x = np.minimum(np.asarray(values, dtype=float), ceiling)
     if x.size == 0:
         return math.inf
-    shares = np.linspace(0.1, 0.95, 10)[:, None]
+    kinds, counts = np.unique(x, return_counts=True)  # rewards repeat: most of them are zero
+    shares = np.linspace(0.1, 0.95, 8)[:, None]
+    goal = math.log(1 / alpha)
 
     def refuted(m: float) -> bool:
-        log_wealth = np.log1p(shares / (ceiling - m) * (m - x)).sum(axis=1)
+        log_wealth = np.log1p(shares / (ceiling - m) * (m - kinds)) @ counts
         peak = log_wealth.max()
-        wealth = peak + math.log(float(np.exp(log_wealth - peak).mean()))
-        return float(wealth) >= math.log(1 / alpha)
+        return float(peak + math.log(float(np.exp(log_wealth - peak).mean()))) >= goal
 
     low, high = float(x.mean()), ceiling
-    for _ in range(20):  # to a millionth of the range
+    for _ in range(14):  # to less than a ten-thousandth of the range
         middle = (low + high) / 2
         low, high = (low, middle) if middle < ceiling and refuted(middle) else (middle, high)
     return high

@@ -231,8 +231,13 @@ def _added(root: Path, name: str, state: State) -> bytes:
     path = root / LOGS[name]
     if not path.exists():
         return b""
+    known = state.sizes.get(name, 0)
+    if path.stat().st_size < known:
+        raise script.BadInput(
+            f"{LOGS[name]}: shorter than after the last pull (sealed or replaced?), so what is new cannot be told"
+        )
     with path.open("rb") as log:
-        log.seek(state.sizes.get(name, 0))
+        log.seek(known)
         return log.read()
 
 

@@ -30,7 +30,9 @@ def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         optional={
             "type": TYPES | st.lists(TYPES, min_size=1, max_size=3, unique=True),
             "enum": st.lists(WORDS | st.none(), min_size=1, max_size=3),
-            "const": WORDS | st.none(),
+            "const": WORDS | st.none() | NUMBERS,
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "propertyNames": inner,
             "properties": st.dictionaries(NAMES, inner, max_size=3),
             "required": st.lists(NAMES, max_size=2, unique=True),
             "additionalProperties": inner,
@@ -50,6 +52,30 @@ def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 SCHEMAS = st.recursive(st.booleans() | st.just({}), _schemas, max_leaves=6)
+
+
+NAMED = {
+    "$defs": {
+        "word": {"type": "string", "minLength": 1},
+        "words": {"type": "array", "items": {"$ref": "#/$defs/word"}},
+    },
+    "properties": {
+        "a": {"$ref": "#/$defs/words"},
+        "b": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    },
+}
+
+
+@given(value=VALUES | st.dictionaries(NAMES, st.lists(WORDS)))
+def test_named_parts_and_unique_words_agree_too(value: Any) -> None:
+    check = compiled(NAMED)
+    assert check is not None
+    assert check(value) == Draft202012Validator(NAMED).is_valid(value)
+
+
+def test_a_part_that_holds_itself_is_left_to_jsonschema() -> None:
+    assert compiled({"$defs": {"tree": {"items": {"$ref": "#/$defs/tree"}}}, "$ref": "#/$defs/tree"}) is None
+    assert compiled({"$ref": "#/elsewhere"}) is None
 
 
 @settings(max_examples=400)

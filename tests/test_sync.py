@@ -144,6 +144,15 @@ def test_rows_never_pushed_are_not_mixed_with_pulled_ones(tmp_path: Path, remote
         sync.pull(one)
 
 
+def test_a_log_that_shrank_is_not_taken_for_one_without_news(tmp_path: Path, remote: Path) -> None:
+    one = clone(tmp_path, "one")
+    run(one, "a", "b")
+    sync.push(one)
+    (one / LOG_PATH).write_text("")
+    with pytest.raises(script.BadInput, match="shorter than after the last pull"):
+        sync.push(one)
+
+
 def test_a_dead_remote_stops_with_gits_own_words(
     tmp_path: Path, remote: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
