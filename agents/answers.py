@@ -49,15 +49,20 @@ def contract(schema: Mapping[str, Any] | None) -> Contract:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(encoded: bytes) -> Contract:
-    from jsonschema import Draft202012Validator
-
     schema = json.loads(encoded)
     problem = schema_problem(schema)
     if problem is not None:
         raise BadInput(f"output schema: {problem}")
     is_object = schema.get("type") == "object"
-    fits = fast_schema.compiled(schema) or Draft202012Validator(schema).is_valid
+    fits = fast_schema.compiled(schema) or _slow(schema)
     return Contract(schema, encoded.decode(), fits, is_object, is_object and _strict(schema))
+
+
+def _slow(schema: dict[str, Any]) -> Callable[[Any], bool]:
+    from jsonschema import Draft202012Validator
+
+    fits: Callable[[Any], bool] = Draft202012Validator(schema).is_valid
+    return fits
 
 
 def _strict(schema: Any) -> bool:

@@ -21,25 +21,31 @@ class _Unsupported(Exception):
 
 def compiled(schema: Any) -> Check | None:
     """A function that tells whether a value matches `schema`; None if the schema is not plain enough."""
+    definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
+    if not isinstance(definitions, Mapping):
+        return None
     try:
-        return _compile(_without_references(schema))
+        for part in definitions.values():  # also one that nothing refers to has to be a schema
+            _compile(_without_references(part, definitions))
+        return _compile(_without_references(schema, definitions))
     except (_Unsupported, RecursionError):
         return None
 
 
-def _without_references(schema: Any, definitions: Mapping[str, Any] | None = None) -> Any:
+def _without_references(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """The schema with each `#/$defs/name` replaced by what it stands for; one that holds itself never ends."""
     if isinstance(schema, list):
         return [_without_references(part, definitions) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    if definitions is None:
-        definitions = schema.get("$defs") or {}
-        schema = {keyword: part for keyword, part in schema.items() if keyword != "$defs"}
     if "$ref" not in schema:
-        return {keyword: _without_references(part, definitions) for keyword, part in schema.items()}
+        return {
+            keyword: _without_references(part, definitions)
+            for keyword, part in schema.items()
+            if part is not definitions
+        }
     name = str(schema["$ref"]).removeprefix("#/$defs/")
-    if name not in definitions or schema.keys() - _SAYS_NOTHING != {"$ref"}:
+    if name not in definitions or schema.keys() - _SAYS_NOTHING - {"$defs"} != {"$ref"}:
         raise _Unsupported
     return _without_references(definitions[name], definitions)
 
@@ -49,6 +55,9 @@ def _compile(schema: Any) -> Check:
         return lambda value: schema
     if not isinstance(schema, Mapping):
         raise _Unsupported
+    for keyword, argument in schema.items():
+        if not _ARGUMENTS.get(keyword, _anything)(argument):
+            raise _Unsupported  # no schema at all: `jsonschema` has the words for it
     checks: list[Check] = []
     done = {"properties", "required", "additionalProperties"}
     for keyword, argument in schema.items():
@@ -64,6 +73,53 @@ def _compile(schema: Any) -> Check:
     if done & schema.keys():
         checks.append(_object(schema))
     return _all_of(checks)
+
+
+def _anything(argument: Any) -> bool:
+    return True
+
+
+def _is_count(argument: Any) -> bool:
+    return isinstance(argument, int) and not isinstance(argument, bool) and argument >= 0
+
+
+def _is_bound(argument: Any) -> bool:
+    return isinstance(argument, int | float) and not isinstance(argument, bool)
+
+
+def _is_mapping(argument: Any) -> bool:
+    return isinstance(argument, Mapping)
+
+
+def _are_names(argument: Any) -> bool:
+    return (
+        isinstance(argument, list)
+        and all(isinstance(each, str) for each in argument)
+        and len(set(argument)) == len(argument)
+    )
+
+
+def _is_pattern(argument: Any) -> bool:
+    try:
+        return isinstance(argument, str) and re.compile(argument) is not None
+    except re.error:
+        return False
+
+
+# What a keyword's argument has to be; a schema whose arguments are not is left to `jsonschema`.
+_ARGUMENTS: dict[str, Check] = {
+    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), _is_count),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_bound),
+    **dict.fromkeys(
+        ("title", "description", "$schema", "$id", "$comment"), lambda argument: isinstance(argument, str)
+    ),
+    "properties": _is_mapping,
+    "required": _are_names,
+    "pattern": _is_pattern,
+    "anyOf": lambda argument: isinstance(argument, list) and bool(argument),
+    "uniqueItems": lambda argument: isinstance(argument, bool),
+    "examples": lambda argument: isinstance(argument, list),
+}
 
 
 def _all_of(checks: list[Check]) -> Check:
@@ -98,6 +154,8 @@ _TYPES: dict[str, Check] = {
 
 def _type(argument: Any) -> Check:
     names = [argument] if isinstance(argument, str) else argument
+    if not _are_names(names) or not names:
+        raise _Unsupported
     try:
         checks = [_TYPES[name] for name in names]
     except (KeyError, TypeError):

@@ -47,7 +47,9 @@ def errors(schema: Mapping[str, Any], value: object) -> Iterator[ValidationError
 
 
 def schema_problem(schema: object) -> str | None:
-    """Why `schema` is not a JSON Schema, or None."""
+    """Why `schema` is not a JSON Schema, or None. One that compiles is one."""
+    if isinstance(schema, Mapping) and _fast(_key(schema)) is not None:
+        return None
     return _schema_problem(json.dumps(schema, sort_keys=True))
 
 

@@ -73,6 +73,32 @@ def test_named_parts_and_unique_words_agree_too(value: Any) -> None:
     assert check(value) == Draft202012Validator(NAMED).is_valid(value)
 
 
+ANYTHING = (
+    st.none() | st.booleans() | NUMBERS | WORDS | st.lists(WORDS, max_size=2) | st.dictionaries(NAMES, WORDS)
+)
+KEYWORDS = [
+    *(
+        "type",
+        "enum",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "minItems",
+        "maxLength",
+        "minimum",
+    ),
+    *("pattern", "title", "anyOf", "propertyNames", "uniqueItems", "examples", "$defs", "$ref"),
+]
+
+
+@settings(max_examples=300)
+@given(schema=st.dictionaries(st.sampled_from(KEYWORDS), ANYTHING, max_size=3))
+def test_what_compiles_is_a_schema(schema: dict[str, Any]) -> None:
+    if compiled(schema) is not None:
+        Draft202012Validator.check_schema(schema)
+
+
 def test_a_part_that_holds_itself_is_left_to_jsonschema() -> None:
     assert compiled({"$defs": {"tree": {"items": {"$ref": "#/$defs/tree"}}}, "$ref": "#/$defs/tree"}) is None
     assert compiled({"$ref": "#/elsewhere"}) is None
