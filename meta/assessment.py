@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,30 +23,34 @@ TREND_POINTS = 40
 Event = Mapping[str, Any]
 
 
-def rolling_metrics(events: Iterable[Event], window: int = WINDOW) -> dict[str, dict[str, Any]]:
-    """Per agent, over its last `window` runs of its latest scoring version: reward, bounds, cost, usefulness.
+def rolling_metrics(
+    events: Iterable[Event], window: int = WINDOW, floor: float = math.inf
+) -> dict[str, dict[str, Any]]:
+    """Per agent, over its last `window` runs of its latest scoring version: reward, bound, cost, usefulness.
 
     A run that failed by the agent's own fault found nothing: its reward is 0. Infrastructure failures are skipped.
+    The bound is worked out only for a mean below `floor`: above it, nothing depends on it.
     """
     by_agent: dict[str, list[Event]] = defaultdict(list)
     for event in events:
         if event.get("error_kind") not in INFRASTRUCTURE:
             by_agent[str(event["agent"])].append(event)
-    return {agent: _metrics(rows, window) for agent, rows in by_agent.items()}
+    return {agent: _metrics(rows, window, floor) for agent, rows in by_agent.items()}
 
 
-def _metrics(rows: Sequence[Event], window: int) -> dict[str, Any]:
+def _metrics(rows: Sequence[Event], window: int, floor: float) -> dict[str, Any]:
     versions = [row.get("scoring_version") for row in rows if row.get("scoring_version")]
     current = versions[-1] if versions else None
     own = [row for row in rows if row.get("scoring_version") in (current, None)][-window:]
     rewards = [float(row["reward"]) if row.get("reward") is not None else 0.0 for row in own]
+    mean = sum(rewards) / len(rewards)
     costs = [row.get("cost_usd") for row in own]
     known = [float(cost) for cost in costs if cost is not None]
     useful = sum((row.get("signal_strength") or 0.0) >= USEFUL_SIGNAL for row in own)
     return {
         "n": len(own),
-        "rolling_avg_reward": sum(rewards) / len(rewards),
-        "upper_bound": mean_upper_bound(rewards),
+        "rolling_avg_reward": mean,
+        "upper_bound": mean_upper_bound(rewards) if mean < floor else None,
         "scoring_version": current,
         "other_version_runs": len(rows) - len(own) if len(rows) <= window else 0,
         "own_failures": sum(row.get("error_kind") is not None for row in own),
@@ -80,9 +85,9 @@ def state(spec: AgentSpec, metrics: Mapping[str, Any] | None, min_n: int, floor:
         return "revival" if recovered else "retired"
     if metrics["n"] < min_n:
         return "too_few_runs"
-    if metrics["upper_bound"] < floor:
-        return "candidate"
-    return "probation" if metrics["rolling_avg_reward"] < floor else "active"
+    if metrics["rolling_avg_reward"] >= floor:
+        return "active"
+    return "candidate" if metrics["upper_bound"] < floor else "probation"
 
 
 def assess(
@@ -95,7 +100,7 @@ def assess(
     window: int = WINDOW,
 ) -> list[dict[str, Any]]:
     """One row per agent of the manifest and per unknown name in the telemetry, candidates first."""
-    metrics = rolling_metrics(events, window)
+    metrics = rolling_metrics(events, window, reward_floor)
     unique = marginal.unique_shares(events)
     by_agent: dict[str, list[Event]] = defaultdict(list)
     for event in events:

@@ -38,19 +38,19 @@ def load_events(sources: Sequence[str] = COUNTED, window: int = WINDOW) -> list[
     plain = (
         "agent, reward, scoring_version, cost_usd, error_kind, signal_strength, signals, profit_pct, provider"
     )
-    con = store.connect(rows.Window(kind="run"))
-    con.execute(f"set memory_limit = '{SORT_MEMORY}'")
-    found = con.execute(
-        f"""
-        select {plain}, coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day from (
-            select {plain}, ts, as_of, row_number() over (partition by agent order by ts desc) as k
-            from events
-            where source in ({chosen}) and (error_kind is null or error_kind not in ({infrastructure}))
-        ) ranked where k <= {int(window)} order by agent, k desc
-        """
-    )
+    with store.connect(rows.Window(kind="run")) as con:
+        con.execute(f"set memory_limit = '{SORT_MEMORY}'")
+        found = con.execute(
+            f"""
+            select {plain}, coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day from (
+                select {plain}, ts, as_of, row_number() over (partition by agent order by ts desc) as k
+                from events
+                where source in ({chosen}) and (error_kind is null or error_kind not in ({infrastructure}))
+            ) ranked where k <= {int(window)} order by agent, k desc
+            """
+        ).fetchall()
     names = [*plain.split(", "), "day"]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    return [dict(zip(names, row, strict=True)) for row in found]
 
 
 def retire_candidates(
