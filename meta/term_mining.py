@@ -17,6 +17,19 @@ _EDGE = frozenset(
         "a an the of in and or to at by on as for from is are its be was were has have with it this that",
     )
 )
+# Words that mean too many things to stand alone as a rule, whatever they happen to divide: a person would refuse them.
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "about after again ago all back before below big both can come day days down each end first five "
+        "found four full get give go good great half high hold home hour hours how into just keep large last "
+        "late left less like long low made make man many may men month months more most much near never new "
+        "next night no not now off old once one only other out over part past people place put report "
+        "reports run said same say says see set seven show six small some soon still such take ten than "
+        "their them then there they third three through time today two under until up use used very week "
+        "weeks well what when where which while who will without year years yesterday yet",
+    )
+)
 _PIECE = re.compile(r"[^.,;:!?()\[\]{}\"“”|]+")
 _TOKEN = re.compile(r"[^\W\d_][\w'’-]*")
 
@@ -53,7 +66,7 @@ def mine(
         if len(places) >= least:
             reasons = tuple(why_failed(failing[place]) for place in places)
             found.append(Mined(term, len(places), right.get(term, 0), reasons))
-    found.sort(key=lambda one: (-one.worth, len(one.term), one.term))
+    found.sort(key=lambda one: (-one.worth, -one.term.count(" "), len(one.term), one.term))
     return _without_echoes(found)
 
 
@@ -86,7 +99,7 @@ def _terms(value: Any, words: int) -> set[str]:
                     part = tokens[place : place + length]
                     if len(part) == length and part[-1].lower() not in _EDGE:
                         found.add(_as_term(part, first=place == 0))
-    return {term for term in found if len(term) >= SHORTEST or term[0].isupper()}
+    return {term for term in found if (len(term) >= SHORTEST or term[0].isupper()) and term not in _COMMON}
 
 
 def _as_term(tokens: Sequence[str], *, first: bool) -> str:
