@@ -94,28 +94,21 @@ def scaffold(name: str, kind: str = "headlines") -> list[Path]:
 
 def with_agent(manifest: str, name: str, kind: str, paths: dict[str, Path]) -> str:
     """The manifest's text with one more agent, comments and layout kept."""
-    import io
+    from agents.manifest_edit import edited
 
-    from ruamel.yaml import YAML
+    def append(tree: Any) -> None:
+        tree["agents"].append(
+            {
+                "name": name,
+                "module": "agents.prompted",
+                "callable": "PromptedAgent.run",
+                "inputs": kind,
+                **{key: path.as_posix() for key, path in paths.items()},
+            }
+        )
+        tree["agents"].yaml_set_comment_before_after_key(len(tree["agents"]) - 1, before="\n")
 
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 4096  # a long line stays one line
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    tree: Any = yaml.load(manifest)
-    tree["agents"].append(
-        {
-            "name": name,
-            "module": "agents.prompted",
-            "callable": "PromptedAgent.run",
-            "inputs": kind,
-            **{key: path.as_posix() for key, path in paths.items()},
-        }
-    )
-    tree["agents"].yaml_set_comment_before_after_key(len(tree["agents"]) - 1, before="\n")
-    out = io.StringIO()
-    yaml.dump(tree, out)
-    return out.getvalue()
+    return edited(manifest, append)
 
 
 def _refuse_taken(name: str, paths: list[Path]) -> None:

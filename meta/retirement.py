@@ -79,23 +79,15 @@ def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
 
 def switch(names: Sequence[str], *, enabled: bool) -> str:
     """The manifest's text with `enabled` of these agents set; comments, order and the rest stay as they are."""
-    from io import StringIO
-
-    from ruamel.yaml import YAML
-
     from agents.manifest import MANIFEST
+    from agents.manifest_edit import edited
 
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 4096
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    data = yaml.load((script.root() / MANIFEST).read_text(encoding="utf-8"))
-    for agent in data["agents"]:
-        if agent["name"] in names:
-            agent["enabled"] = enabled
-    out = StringIO()
-    yaml.dump(data, out)
-    return out.getvalue()
+    def flip(tree: Any) -> None:
+        for agent in tree["agents"]:
+            if agent["name"] in names:
+                agent["enabled"] = enabled
+
+    return edited((script.root() / MANIFEST).read_text(encoding="utf-8"), flip)
 
 
 def _disable(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> None:
