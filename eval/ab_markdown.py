@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from telemetry.markdown import cell, code, fenced
+from telemetry.markdown import MAX_BODY, cell, code, fenced
 
-MAX_CHARS = 58_000  # GitHub cuts at 65,536, in the middle of whatever stands there
 MAX_FLIPS = 40  # of each kind, in the body; the report has all
 MAX_DIFF = 12_000
 
@@ -59,7 +58,7 @@ def bounds(low: float, high: float) -> str:
 def _fitting(sections: Iterable[_Section]) -> str:
     kept = [section for section in sections if section.text]
     dropped: list[str] = []
-    while sum(len(section.text) + 2 for section in kept) > MAX_CHARS - 400 and len(kept) > 1:
+    while sum(len(section.text) + 2 for section in kept) > MAX_BODY - 400 and len(kept) > 1:
         least = min(kept, key=lambda section: (section.worth, -len(section.text)))
         kept.remove(least)
         dropped.append(least.name or "a section")
@@ -67,7 +66,7 @@ def _fitting(sections: Iterable[_Section]) -> str:
         listed = ", ".join(dict.fromkeys(dropped))
         note = f"_Left out to fit: {listed[:300]}; all of it is in `meta/reports/ab_test_report.json`._"
         kept.append(_Section(note, 100))
-    return "\n\n".join(section.text for section in kept).rstrip()[: MAX_CHARS - 1] + "\n"
+    return "\n\n".join(section.text for section in kept).rstrip()[: MAX_BODY - 1] + "\n"
 
 
 def _first_screen(report: Rows) -> str:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from telemetry.markdown import cell, code, quote
+from telemetry.markdown import cell, code, fitting, quote
 
 Row = Mapping[str, Any]
 
-MAX_CHARS = 58_000  # GitHub cuts at 65,536, in the middle of whatever stands there
 MARKS = {"high": "**high**", "med": "med", "low": "low"}
 
 
@@ -37,7 +36,7 @@ def markdown(report: Row) -> str:
     if known:
         parts.append(_known(known))
     parts += [_recommendations(report), _refused(report), _method(report)]
-    return _fitting([part for part in parts if part])
+    return fitting(parts, "meta/reports/cross_critiques.json")
 
 
 def _first_screen(report: Row, new: Sequence[tuple[Row, Row]], known: Sequence[tuple[Row, Row]]) -> str:
@@ -137,13 +136,3 @@ def _issues(report: Row) -> list[tuple[Row, Row]]:
     pairs = [(critique, issue) for critique in report["critiques"] for issue in critique["issues"]]
     order = {"high": 0, "med": 1, "low": 2}
     return sorted(pairs, key=lambda pair: (not pair[1]["supported"], order[pair[1]["severity"]]))
-
-
-def _fitting(parts: list[str]) -> str:
-    """Whole parts only, the last ones left out first; the first screen always stays."""
-    note = "_Left out to fit; all of it is in `meta/reports/cross_critiques.json`._"
-    whole = "\n\n".join(parts) + "\n"
-    while len(whole) > MAX_CHARS and len(parts) > 1:
-        parts = parts[:-1]
-        whole = "\n\n".join([*parts, note]) + "\n"
-    return whole

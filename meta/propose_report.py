@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from telemetry.markdown import cell, code, fenced
+from telemetry.markdown import cell, code, fenced, fitting
 
 Row = Mapping[str, Any]
 
-MAX_CHARS = 58_000  # GitHub cuts at 65,536, in the middle of whatever stands there
 MAX_DIFF = 8_000
 
 
@@ -29,7 +28,7 @@ def markdown(report: Row) -> str:
         parts.append(_table(report))
     parts += [_proposal(row) for row in report["proposals"]]
     parts += [_left_over(report), _method()]
-    return _fitting([part for part in parts if part])
+    return fitting(parts, "meta/reports/proposals.json")
 
 
 def _first_screen(report: Row) -> str:
@@ -125,13 +124,3 @@ def _points(row: Row) -> float:
     tune = row["tune"]
     difference: float = 100 * (tune["after"]["passed"] - tune["before"]["passed"]) / tune["cases"]
     return difference
-
-
-def _fitting(parts: list[str]) -> str:
-    """Whole parts only, the last ones left out first; the first screen always stays."""
-    note = "_Left out to fit; all of it is in `meta/reports/proposals.json`._"
-    whole = "\n\n".join(parts) + "\n"
-    while len(whole) > MAX_CHARS and len(parts) > 1:
-        parts = parts[:-1]
-        whole = "\n\n".join([*parts, note]) + "\n"
-    return whole

@@ -9,6 +9,12 @@ are found by GitHub after entities are decoded, so they are broken by a zero-wid
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Final
+
+MAX_BODY: Final = (
+    58_000  # characters of a pull request; GitHub cuts at 65,536, in the middle of whatever stands there
+)
 
 BREAK = "&#8203;"  # zero-width space: keeps `@`, `#`, `://` from being followed by what they act on
 
@@ -65,3 +71,14 @@ def _inert(line: str) -> str:
     line = line.replace("#", f"\\#{BREAK}")  # first: a break holds a # itself
     line = line.replace("@", f"@{BREAK}").replace("://", f":{BREAK}//")
     return _WWW.sub(rf"\1{BREAK}.", _REFERENCE.sub(rf"\1{BREAK}-", line))
+
+
+def fitting(parts: Sequence[str], record: str) -> str:
+    """A body of whole parts, the last ones left out first; the first always stays. `record` holds all of it."""
+    kept = [part for part in parts if part]
+    note = f"_Left out to fit; all of it is in `{record}`._"
+    whole = "\n\n".join(kept) + "\n"
+    while len(whole) > MAX_BODY and len(kept) > 1:
+        kept = kept[:-1]
+        whole = "\n\n".join([*kept, note]) + "\n"
+    return whole
