@@ -20,12 +20,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agents import schema_check, threads
-from agents.calls import Model, using_model
 from agents.manifest import AgentSpec
-from agents.prompts import PromptSet
-from telemetry import script
-from telemetry.instrumentation import current_run, instrument_agent_call_async
+from agents.model import schema as schema_check
+from agents.model.call import Model, using_model
+from agents.texts.prompt_set import PromptSet
+from telemetry.edge import script, threads
+from telemetry.record.run import current_run, instrument_agent_call_async
 
 Item = dict[str, Any]
 Inputs = Mapping[str, Any]

@@ -15,10 +15,11 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from agents.budget import Budget
-from agents.calls import Completion, LLMError, Message, Model, current_model, log_call
-from agents.openai_model import CONCURRENCY, DEFAULT_BASE_URL, DEFAULT_MODEL, TIMEOUT_S, OpenAIModel
-from telemetry import pricing, script
+from agents.model.budget import Budget
+from agents.model.call import Completion, LLMError, Message, Model, current_model, log_call
+from agents.model.endpoint import CONCURRENCY, DEFAULT_BASE_URL, DEFAULT_MODEL, TIMEOUT_S, OpenAIModel
+from telemetry.edge import script
+from telemetry.record import pricing
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,7 +58,7 @@ def model_from_env(
     # An unset secret arrives from GitHub as an empty string, a pasted one with a newline.
     key, base_url, model = (os.environ.get(name, "").strip() for name in ENVIRONMENT)
     if not key and not base_url:
-        from agents.offline import OfflineModel
+        from agents.offline.model import OfflineModel
 
         offline: Model = OfflineModel(noise=offline_noise, seed=seed)
         return offline if budget is None else Capped(offline, budget)

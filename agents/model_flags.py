@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from telemetry import script
-from telemetry.script import number, whole
+from telemetry.edge import script
+from telemetry.edge.script import number, whole
 
 if TYPE_CHECKING:
-    from agents.calls import Model
     from agents.manifest import BudgetLimits
-    from telemetry.pricing import Override
+    from agents.model.call import Model
+    from telemetry.record.pricing import Override
 
 __all__ = ["ModelOptions", "add_model_flags", "model_options", "number", "whole"]
 
@@ -89,7 +89,7 @@ def model_options(args: argparse.Namespace) -> ModelOptions:
         raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok: give both or neither")
     price = None
     if prices[0] is not None:
-        from telemetry.pricing import Override
+        from telemetry.record.pricing import Override
 
         price = Override(*prices)
     given = {field.name: getattr(args, field.name) for field in fields(ModelOptions) if field.name in args}

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from agents.model_flags import add_model_flags, model_options
-from telemetry import script
+from telemetry.edge import script
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
@@ -56,7 +56,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
-    from agents.sources import KINDS
+    from agents.market.sources import KINDS
 
     if args.replay and args.source_mode == "live":
         raise script.BadInput("--replay: only the sample can be replayed; leave out --source-mode live")
@@ -88,10 +88,12 @@ def _usual_mode(args: argparse.Namespace) -> str:
 
 
 async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
-    from agents import replay, run_report, waves
-    from agents.prompts import PromptSet
-    from agents.runs import Inputs, Runner
-    from agents.sources import KINDS, SourceError, open_source
+    from agents.market.sources import KINDS, SourceError, open_source
+    from agents.run import backtest as replay
+    from agents.run import order as waves
+    from agents.run import report as run_report
+    from agents.run.runner import Inputs, Runner
+    from agents.texts.prompt_set import PromptSet
     from telemetry import logger
 
     prompts = PromptSet()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.base import BaseAgent, Inputs, Item
-from agents.schema_check import listed
+from agents.model.schema import listed
 
 
 class PromptedAgent(BaseAgent):
@@ -27,11 +27,11 @@ class PromptedAgent(BaseAgent):
 def prepared(kind: str, inputs: Inputs) -> Mapping[str, Any]:
     """The inputs of a kind with the arithmetic done; other kinds as they are."""
     if kind == "macro":
-        from agents.macro_watcher import payload
+        from agents.market.macro_watcher import payload
 
         return payload(inputs)
     if kind == "quotes":
-        from agents.arbitrage_finder import payload as priced
+        from agents.market.arbitrage_finder import payload as priced
 
         return priced(inputs)
     return inputs

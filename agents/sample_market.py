@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from agents import sample_headlines as news
-from agents import sample_quotes
-from telemetry import script
+from agents.market.sample import headlines as news
+from agents.market.sample import quotes as sample_quotes
+from telemetry.edge import script
 
 MARKET: Final = "agents/sample/market.jsonl"
 OUTCOMES: Final = "telemetry/outcomes.jsonl"

@@ -10,18 +10,18 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import add_model_flags, model_options, whole
-from eval.shards import RESULTS, add_shard_flags, one_at_a_time
-from telemetry import script
+from eval.trials.shards import RESULTS, add_shard_flags, one_at_a_time
+from telemetry.edge import script
 
 if TYPE_CHECKING:
-    from eval.ab_night import Night
+    from eval.ab.session import Night
 
 
 def ab_test_prompts(
     prompt_paths: Sequence[str], min_trials: int = 1, promote_if_delta: float = 0.01
 ) -> dict[str, Any]:
     """Test these prompts (none: all that have a challenger), promote what is better, and return the report."""
-    from eval.ab_night import Night, run_night
+    from eval.ab.session import Night, run_night
 
     settings = {"trials": min_trials, "min_effect": promote_if_delta}
     return run_night(Night(tuple(map(str, prompt_paths)), settings, quiet=True))
@@ -52,7 +52,7 @@ def parser() -> script.Parser:
 @script.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Run a night, tell what came of it."""
-    from eval.ab_night import run_night
+    from eval.ab.session import run_night
 
     night = _night(args)
     if args.dry_run:
@@ -66,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _exit_code(report: dict[str, Any]) -> int:
-    from eval.ab_report import MAX_LOST
+    from eval.ab.report import MAX_LOST
 
     outage = any(
         arm["verdict"] == "inconclusive" and arm["failed_calls"] > MAX_LOST
@@ -80,8 +80,8 @@ def _exit_code(report: dict[str, Any]) -> int:
 
 
 def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
-    from eval.ab_markdown import bounds, points
-    from eval.ab_night import NOTHING
+    from eval.ab.body import bounds, points
+    from eval.ab.session import NOTHING
 
     compared = any(test["arms"] for test in report["tests"])
     for problem in report["problems"]:
@@ -114,9 +114,9 @@ def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
 
 def _dry_run(night: Night, args: argparse.Namespace) -> int:
     from agents.manifest import load_manifest
-    from eval.ab_night import asked, settings_of
-    from eval.ab_plan import make_plan
-    from eval.metadata import model_identity
+    from eval.ab.plan import make_plan
+    from eval.ab.session import asked, settings_of
+    from eval.ledger.provenance import model_identity
 
     manifest = load_manifest()
     settings = settings_of(night, manifest)
@@ -149,7 +149,7 @@ def _dry_run(night: Night, args: argparse.Namespace) -> int:
 
 
 def _night(args: argparse.Namespace) -> Night:
-    from eval.ab_night import Night
+    from eval.ab.session import Night
 
     one_at_a_time(args)
     names = ("trials", "alpha", "min_effect", "split", "force", "allow_unpinned")

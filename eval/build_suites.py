@@ -12,12 +12,16 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from telemetry import script
+from telemetry.edge import script
 
 
 def builders() -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
     """Suite name -> its cases."""
-    from eval import cases_findings, cases_headlines, cases_macro, cases_outputs, cases_quotes
+    from eval.cases import findings as cases_findings
+    from eval.cases import headlines as cases_headlines
+    from eval.cases import macro as cases_macro
+    from eval.cases import outputs as cases_outputs
+    from eval.cases import quotes as cases_quotes
 
     return {
         "macro_watcher": cases_macro.cases,

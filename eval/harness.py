@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import ModelOptions, add_model_flags, model_options, whole
-from eval.shards import RESULTS, add_shard_flags, one_at_a_time, shard_file
-from telemetry import script
+from eval.trials.shards import RESULTS, add_shard_flags, one_at_a_time, shard_file
+from telemetry.edge import script
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
-    from agents.calls import Model
     from agents.manifest import AgentSpec, BudgetLimits, Manifest
-    from agents.prompts import PromptSet
-    from eval.evaluation import Evaluation, Options, Target
+    from agents.model.call import Model
+    from agents.texts.prompt_set import PromptSet
+    from eval.trials.evaluation import Evaluation, Options, Target
 
 SHARDS = RESULTS / "eval_shards"
 
@@ -30,8 +30,8 @@ def run_suite(
     A callable of the manifest runs as that agent, with its prompts; any other is called with the input of each case.
     A suite that is pinned must be as pinned; one in a folder without a lock file is taken as it is.
     """
-    from eval.evaluation import Options, Target, evaluate
     from eval.suites import LOCK, load_suite
+    from eval.trials.evaluation import Options, Target, evaluate
 
     unlocked = not (script.root() / suite_path).parent.joinpath(LOCK).exists()
     suite = load_suite(suite_path, allow_unpinned=unlocked)
@@ -100,7 +100,7 @@ def parser() -> script.Parser:
 @script.entry(parser)
 def main(args: argparse.Namespace) -> int:
     from agents.manifest import load_manifest
-    from eval.evaluation import evaluate, merged
+    from eval.trials.evaluation import evaluate, merged
 
     one_at_a_time(args)
     manifest = load_manifest()
@@ -129,7 +129,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace, budget: BudgetLimits) -> Options:
-    from eval.evaluation import Options
+    from eval.trials.evaluation import Options
 
     return Options(
         split=args.split,
@@ -144,8 +144,8 @@ def _options(args: argparse.Namespace, budget: BudgetLimits) -> Options:
 
 
 def _targets(args: argparse.Namespace, options: Options, manifest: Manifest) -> list[Target]:
-    from eval.evaluation import Target
     from eval.suites import load_suite
+    from eval.trials.evaluation import Target
 
     chosen = [manifest.agent(name) for name in dict.fromkeys(args.agent)] or list(manifest.enabled())
     targets = []

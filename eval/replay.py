@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import add_model_flags, model_options
-from telemetry import script
+from telemetry.edge import script
 
 if TYPE_CHECKING:
     from eval.suites import Suite
@@ -31,7 +31,7 @@ class Difference:
 
 def regrade(stored: Mapping[str, Any], suite: Suite) -> tuple[list[Difference], int]:
     """Grade the kept outputs again; gives the differences and how many trials could be graded."""
-    from eval.graders import Part, grade
+    from eval.grading.graders import Part, grade
 
     cases = {case.id: case for case in suite.cases}
     differences: list[Difference] = []
@@ -150,8 +150,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _rerun(metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """The same agent, split, trials, seed and noise, with the code, prompts and model of now."""
-    from eval.evaluation import Options, Target, evaluate
     from eval.harness import build_any, manifest_budget, spec_of
+    from eval.trials.evaluation import Options, Target, evaluate
 
     spec = spec_of(metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
     asked = model_options(args).within(manifest_budget())

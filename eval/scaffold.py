@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from telemetry import script
+from telemetry.edge import script
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MANIFEST = Path("agents/manifest.yaml")
@@ -60,7 +60,8 @@ def next_steps(name: str) -> dict[str, str]:
 def scaffold(name: str, kind: str = "headlines") -> list[Path]:
     """Write the files of a new agent, the manifest last; nothing stays if the manifest would not load."""
     from agents.manifest import load_manifest
-    from eval import starters, suites
+    from eval import suites
+    from eval.cases import starters
 
     paths = {
         "prompt": Path(f"agents/prompts/{name}.md"),
@@ -94,7 +95,7 @@ def scaffold(name: str, kind: str = "headlines") -> list[Path]:
 
 def with_agent(manifest: str, name: str, kind: str, paths: dict[str, Path]) -> str:
     """The manifest's text with one more agent, comments and layout kept."""
-    from agents.manifest_edit import edited
+    from agents.manifest.edit import edited
 
     def append(tree: Any) -> None:
         tree["agents"].append(

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from telemetry import script
+from telemetry.edge import script
 
 if TYPE_CHECKING:
-    from eval.trials import Job
+    from eval.trials.pool import Job
 
 BASELINES = Path("eval/baselines")
 ARMS = ("naive", "champion", "best")
@@ -34,9 +34,9 @@ def pass_rates(jobs: Sequence[Job]) -> Scores:
     import asyncio
     import tempfile
 
-    from agents.offline import OfflineModel
+    from agents.offline.model import OfflineModel
     from eval.suites import split
-    from eval.trials import collect
+    from eval.trials.pool import collect
 
     with tempfile.TemporaryDirectory() as scratch, script.using_root(Path(scratch)):
         trials = asyncio.run(collect(jobs, OfflineModel()))
@@ -60,9 +60,9 @@ def scores_table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
 
 def _jobs() -> Iterator[Job]:
     from agents.manifest import load_manifest
-    from agents.prompts import PromptSet
+    from agents.texts.prompt_set import PromptSet
     from eval.suites import load_suite
-    from eval.trials import Job
+    from eval.trials.pool import Job
 
     root = script.root().resolve()
     live = PromptSet(root)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from telemetry import script
+from telemetry.edge import script
 
 FOLDER = Path("eval/suites")
 LOCK = "suites.lock.json"

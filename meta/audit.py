@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telemetry import script
+from telemetry.edge import script
 
 if TYPE_CHECKING:
-    from eval.decisions import Decision
+    from eval.ledger.decisions import Decision
 
 REPORTS = {
     "ab_champion": "meta/reports/ab_test_report.json",
@@ -50,7 +50,7 @@ class History:
     """Files as they were in a commit, or as they are in the tree for commit None."""
 
     def __init__(self, root: Path) -> None:
-        from meta.changes import PatchRefused, git
+        from meta.publish.changes import PatchRefused, git
 
         self._root = root
         self._git = git
@@ -88,7 +88,7 @@ class History:
 
 def recorded(history: History) -> list[Recorded]:
     """Every decision of the checkout with the commit that brought it, oldest first."""
-    from eval.decisions import decisions
+    from eval.ledger.decisions import decisions
 
     return [Recorded(str(path), one, history.added.get(str(path))) for path, one in decisions()]
 
@@ -119,8 +119,8 @@ def faults(record: Recorded, history: History) -> list[str]:
 
 def audit(root: Path) -> list[Finding]:
     """Every champion, every disabled agent and every decision, explained or not."""
-    from agents import variants
     from agents.manifest import load_manifest
+    from agents.texts import variants
 
     manifest = load_manifest()
     history = History(root)

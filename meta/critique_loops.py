@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import ModelOptions, add_model_flags, model_options
-from telemetry import script
+from telemetry.edge import script
 
 if TYPE_CHECKING:
-    from agents.calls import Model
     from agents.manifest import Manifest
-    from meta.critique_pairs import Pair
+    from agents.model.call import Model
+    from meta.evidence.pairs import Pair
 
 REPORT = Path("meta/reports/cross_critiques.json")
 SCHEMA = Path(__file__).with_name("cross_critiques.schema.json")
@@ -47,7 +47,7 @@ def critique(
     import asyncio
 
     from agents.manifest import load_manifest
-    from meta.critique_pairs import pair_of
+    from meta.evidence.pairs import pair_of
 
     manifest = load_manifest()
     if model is None:
@@ -61,8 +61,8 @@ def run_loops(options: Options | None = None, *, model: Model | None = None) -> 
     import asyncio
 
     from agents.manifest import load_manifest
-    from meta.critique_pairs import has_something, pair_of
-    from meta.evidence import telemetry_summary
+    from meta.evidence.known import telemetry_summary
+    from meta.evidence.pairs import has_something, pair_of
 
     options = options or Options()
     manifest = load_manifest()
@@ -92,7 +92,7 @@ async def _all(
     """The critiques that came about, and the pairs that failed: one failing pair does not lose the others."""
     import asyncio
 
-    from telemetry.instrumentation import error_kind
+    from telemetry.record.run import error_kind
 
     slots = asyncio.Semaphore(concurrency)
 
@@ -129,13 +129,14 @@ async def _criticise(pair: Pair, manifest: Manifest, model: Model) -> dict[str, 
     """Ask the critic, within its time limit, under its name in the log."""
     import asyncio
 
-    from agents import schema_check
     from agents.base import AnswerError
-    from agents.prompts import BETWEEN, PromptSet
-    from meta import critique_check, critique_offline  # noqa: F401 - the offline model learns the task
-    from meta.critique_pairs import payload
+    from agents.model import schema as schema_check
+    from agents.texts.prompt_set import BETWEEN, PromptSet
+    from meta.critique import check as critique_check
+    from meta.evidence.pairs import payload
+    from meta.offline import critique as critique_offline  # noqa: F401 - the offline model learns the task
     from telemetry import logger
-    from telemetry.instrumentation import instrument_agent_call_async
+    from telemetry.record.run import instrument_agent_call_async
 
     spec = manifest.agent(pair.critic)
     prompts = PromptSet()
@@ -172,8 +173,8 @@ def _report(
 ) -> dict[str, Any]:
     from datetime import UTC, datetime
 
-    from eval.metadata import model_identity
-    from meta import critique_check
+    from eval.ledger.provenance import model_identity
+    from meta.critique import check as critique_check
     from telemetry import logger
 
     earlier = _earlier()
@@ -195,8 +196,8 @@ def _report(
 
 def _earlier() -> dict[str, Any]:
     """The report of an earlier night; an empty one if there is none, or it is not what it should be."""
-    from agents import schema_check
-    from meta.evidence import read_json
+    from agents.model import schema as schema_check
+    from meta.evidence.known import read_json
 
     report = read_json(str(REPORT))
     if report is None or schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
@@ -206,8 +207,8 @@ def _earlier() -> dict[str, Any]:
 
 def _written(report: dict[str, Any]) -> dict[str, Any]:
     """Write JSON and Markdown, unless the report on disk says the same already; then that one stands."""
-    from agents import schema_check
-    from meta.critique_report import markdown
+    from agents.model import schema as schema_check
+    from meta.critique.report import markdown
 
     if wrong := schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
         raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
@@ -230,7 +231,7 @@ def parser() -> script.Parser:
 @script.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Run all pairs, tell what came of it."""
-    from meta.critique_report import sentence
+    from meta.critique.report import sentence
 
     report = run_loops(Options(model_options(args)))
     script.job_summary(f"### Cross-agent critiques\n\n{sentence(report)}")

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta import kinds
-from telemetry import script
+from meta.publish import kinds
+from telemetry.edge import script
 
 if TYPE_CHECKING:
-    from meta.changes import Change
-    from meta.rules import Problem
+    from meta.publish.boundaries import Problem
+    from meta.publish.changes import Change
 
 PATCH = "change.patch"
 BODY = "body.md"
@@ -31,8 +31,8 @@ def check_patch(patch: str | bytes, kind: str, root: Path) -> list[Problem]:
 
 def check_handover(folder: Path, kind: str, root: Path) -> list[Problem]:
     """What is wrong with a hand-over: its patch and the text of its pull request."""
-    from meta.contents import check_body
-    from meta.rules import Problem
+    from meta.publish.boundaries import Problem
+    from meta.publish.contents import check_body
 
     problems = check_patch(_read(folder / PATCH, MAX_PATCH_BYTES), kind, root)
     body = _read(folder / BODY, MAX_PATCH_BYTES)
@@ -49,9 +49,9 @@ class Applied:
 
 def apply_patch(patch: bytes, kind: str, root: Path) -> Applied:
     """Judge a patch and apply it to the tree; what is then on disk is compared with what was judged."""
-    from meta.changes import git
-    from meta.contents import decisions
-    from meta.headline import headline
+    from meta.publish.changes import git
+    from meta.publish.contents import decisions
+    from meta.publish.headline import headline
 
     problems, changes = _judge(patch, kinds.kind(kind), root)
     if problems:
@@ -65,8 +65,8 @@ def apply_patch(patch: bytes, kind: str, root: Path) -> Applied:
 
 
 def _judge(patch: str | bytes, kind: kinds.Kind, root: Path) -> tuple[list[Problem], list[Change]]:
-    from meta.changes import PatchRefused, read_changes
-    from meta.rules import Problem, check_changes
+    from meta.publish.boundaries import Problem, check_changes
+    from meta.publish.changes import PatchRefused, read_changes
 
     raw = patch.encode(errors="surrogateescape") if isinstance(patch, str) else patch
     if len(raw) > MAX_PATCH_BYTES:
@@ -82,7 +82,7 @@ def _judge(patch: str | bytes, kind: kinds.Kind, root: Path) -> tuple[list[Probl
 
 def head(root: Path, path: str) -> bytes | None:
     """A file of HEAD, None when there is none."""
-    from meta.changes import PatchRefused, git
+    from meta.publish.changes import PatchRefused, git
 
     try:
         return git(root, "cat-file", "blob", f"HEAD:{path}")
@@ -94,7 +94,7 @@ def manifest(root: Path) -> dict[str, Any]:
     """The manifest of HEAD as plain data: protected paths and what the sandbox may edit."""
     import yaml
 
-    from meta.contents import MANIFEST
+    from meta.publish.contents import MANIFEST
 
     text = head(root, MANIFEST)
     if text is None:

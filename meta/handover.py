@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from meta import kinds
-from telemetry import script
+from meta.publish import kinds
+from telemetry.edge import script
 
 META = "meta.json"
 
@@ -30,7 +30,9 @@ OPTIONS = {
 
 def pack(kind: str, root: Path, folder: Path) -> list[str]:
     """Write the hand-over of what differs from HEAD; the paths in it, none when there is nothing to propose."""
-    from meta import changes, guard, rules
+    from meta import guard
+    from meta.publish import boundaries as rules
+    from meta.publish import changes
 
     form = kinds.kind(kind)
     globs = rules.allowed(form, guard.manifest(root))
@@ -59,7 +61,7 @@ def pack(kind: str, root: Path, folder: Path) -> list[str]:
 
 def changed(root: Path) -> list[str]:
     """Every path that differs from HEAD, new files too; what .gitignore names is data, not a change."""
-    from meta.changes import git
+    from meta.publish.changes import git
 
     status = git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
     return sorted(line[3:] for line in status.decode(errors="surrogateescape").split("\0")[:-1])

@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telemetry import script
+from telemetry.edge import script
 
 if TYPE_CHECKING:
-    from eval.metadata import GitState
-    from meta.stage import InPlace
+    from eval.ledger.provenance import GitState
+    from meta.nightly.stage import InPlace
 
 REPLAY_DAYS = 130  # of the sample market, when there is no history yet
 STATE = Path(".ratchet/night")
@@ -58,7 +58,7 @@ class Result:
 
 def steps(options: Sequence[str], replay: bool) -> tuple[Step, ...]:
     """The night in order; `options` go to every script that calls a model."""
-    from meta import tellings
+    from meta.nightly import told as tellings
 
     first = ((("agents.orchestrator", "--replay", str(REPLAY_DAYS), *options),) if replay else ()) + (
         ("agents.orchestrator", *options),
@@ -216,7 +216,7 @@ def about(root: Path, options: Sequence[str]) -> dict[str, Any]:
     """What makes this night this night: the commit, the endpoint, the options."""
     import os
 
-    from meta.changes import PatchRefused, git
+    from meta.publish.changes import PatchRefused, git
 
     try:
         head = git(root, "rev-parse", "HEAD").decode().strip()
@@ -231,7 +231,7 @@ def about(root: Path, options: Sequence[str]) -> dict[str, Any]:
 
 def no_history() -> bool:
     """Whether no agent has ever run here."""
-    from telemetry import rows, store
+    from telemetry.read import rows, store
 
     con = store.connect(rows.Window(kind="run"))
     found = con.execute("select 1 from events where source in ('runtime', 'replay') limit 1").fetchone()
@@ -269,13 +269,13 @@ def main(args: argparse.Namespace) -> int:
     if args.max_usd is not None:
         options += ["--max-usd", str(args.max_usd)]
     if args.nights:
-        from meta.nights import simulate
+        from meta.nightly.simulate import simulate
 
         return simulate(args, options)
     from agents.manifest import load_manifest
-    from eval.metadata import GitState
-    from meta import display
-    from meta.stage import InPlace, Stage
+    from eval.ledger.provenance import GitState
+    from meta.nightly import display
+    from meta.nightly.stage import InPlace, Stage
 
     root = script.root().resolve()
     load_manifest()  # a broken one stops us here, in one line
@@ -311,9 +311,9 @@ def _remember(results: Sequence[Result], spent: Mapping[str, Any], git_state: Gi
     """One line of history about the night as a whole, beside those of its evals and its A/B test."""
     from agents.manifest import load_manifest
     from agents.model_flags import ModelOptions
-    from agents.prompts import PromptSet
-    from eval.history import append_history
-    from eval.metadata import Seen, model_identity, replay_metadata
+    from agents.texts.prompt_set import PromptSet
+    from eval.ledger.history import append_history
+    from eval.ledger.provenance import Seen, model_identity, replay_metadata
     from eval.suites import load_suite
 
     manifest, prompts = load_manifest(), PromptSet()

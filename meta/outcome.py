@@ -6,8 +6,8 @@ import argparse
 import os
 from collections.abc import Mapping
 
-from meta import kinds
-from telemetry import script
+from meta.publish import kinds
+from telemetry.edge import script
 
 
 def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:

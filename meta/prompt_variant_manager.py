@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agents import variants
-from agents.variants import ensure_variants, load_variant, save_champion
-from telemetry import script
+from agents.texts import variants
+from agents.texts.variants import ensure_variants, load_variant, save_champion
+from telemetry.edge import script
 
 __all__ = ["ensure_variants", "load_variant", "main", "save_champion"]
 
@@ -104,7 +104,7 @@ def _entry(prompt: str, verdicts: dict[tuple[str, str], str]) -> dict[str, Any]:
 
 def _last_verdicts() -> dict[tuple[str, str], str]:
     """The latest verdict on each text: from the last report, then from decisions."""
-    from eval.ab_memory import last_verdicts
+    from eval.ab.memory import last_verdicts
 
     return last_verdicts()
 

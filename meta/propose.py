@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import ModelOptions, add_model_flags, model_options, whole
-from telemetry import script
+from telemetry.edge import script
 
 if TYPE_CHECKING:
-    from agents.calls import Model
     from agents.manifest import Manifest
-    from meta.drafting import Draft, Drafter
+    from agents.model.call import Model
+    from meta.proposals.draft import Draft, Drafter
 
 REPORT = Path("meta/reports/proposals.json")
 SCHEMA = Path(__file__).with_name("proposals.schema.json")
@@ -44,7 +44,7 @@ def propose(options: Options | None = None, *, model: Model | None = None) -> di
     import asyncio
 
     from agents.manifest import load_manifest
-    from meta.drafting import Drafter
+    from meta.proposals.draft import Drafter
 
     options = options or Options()
     manifest = load_manifest()
@@ -66,9 +66,9 @@ def propose(options: Options | None = None, *, model: Model | None = None) -> di
 
 async def _all(drafter: Drafter, prompts: Sequence[str], options: Options, model: Model) -> list[Draft]:
     """One prompt after the other; a broken one does not cost the others theirs, unless it was asked for."""
-    from meta.drafting import Draft
-    from telemetry.instrumentation import error_kind
+    from meta.proposals.draft import Draft
     from telemetry.logger import INFRASTRUCTURE
+    from telemetry.record.run import error_kind
 
     drafts: list[Draft] = []
     try:
@@ -100,8 +100,8 @@ async def _all(drafter: Drafter, prompts: Sequence[str], options: Options, model
 
 def _prompts(options: Options, manifest: Manifest) -> list[str]:
     """Those asked for; else every agent's own prompt, the one with the most failing tune cases first."""
-    from agents import variants
-    from meta.evidence import tune_results
+    from agents.texts import variants
+    from meta.evidence.known import tune_results
 
     if options.prompts:
         named = [str(variants.prompt_file(path)) for path in dict.fromkeys(options.prompts)]
@@ -116,10 +116,10 @@ def _prompts(options: Options, manifest: Manifest) -> list[str]:
 
 def _written(drafts: Sequence[Draft], model: Model) -> dict[str, Any]:
     """Write challengers and report; nothing at all if there is nothing new."""
-    from agents import schema_check
-    from eval.metadata import model_identity
-    from meta import contenders
-    from meta.propose_report import markdown
+    from agents.model import schema as schema_check
+    from eval.ledger.provenance import model_identity
+    from meta.proposals import contenders
+    from meta.proposals.report import markdown
     from telemetry import logger
 
     proposals, cleared = [], []
@@ -180,7 +180,7 @@ def parser() -> script.Parser:
 @script.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Propose, and tell what came of it."""
-    from meta.propose_report import sentence
+    from meta.proposals.report import sentence
 
     report = propose(
         Options(

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta import marginal
-from meta.assessment import MIN_N, REWARD_FLOOR, USEFUL_SIGNAL, WINDOW, assess, rolling_metrics
-from telemetry import script
+from meta.worth import marginal
+from meta.worth.assessment import MIN_N, REWARD_FLOOR, USEFUL_SIGNAL, WINDOW, assess, rolling_metrics
+from telemetry.edge import script
 from telemetry.logger import INFRASTRUCTURE
 
 __all__ = ["assess", "load_events", "main", "retire_candidates", "rolling_metrics", "switch", "write_report"]
@@ -31,7 +31,7 @@ SORT_MEMORY = "1GB"  # for ranking a million runs; the reading view alone is con
 
 def load_events(sources: Sequence[str] = COUNTED, window: int = WINDOW) -> list[dict[str, Any]]:
     """The last `window` counted runs of each agent that say something about it, oldest first."""
-    from telemetry import rows, store
+    from telemetry.read import rows, store
 
     infrastructure = ", ".join(f"'{kind}'" for kind in sorted(INFRASTRUCTURE))
     chosen = ", ".join(f"'{source}'" for source in sources)
@@ -70,7 +70,7 @@ def retire_candidates(
 
 def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
     """The report as JSON, and beside it as the body of the pull request."""
-    from meta.retirement_report import markdown
+    from meta.worth.report import markdown
 
     target = script.root() / REPORT if path is None else path
     script.write_json(target, report)
@@ -80,7 +80,7 @@ def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
 def switch(names: Sequence[str], *, enabled: bool) -> str:
     """The manifest's text with `enabled` of these agents set; comments, order and the rest stay as they are."""
     from agents.manifest import MANIFEST
-    from agents.manifest_edit import edited
+    from agents.manifest.edit import edited
 
     def flip(tree: Any) -> None:
         for agent in tree["agents"]:
@@ -95,8 +95,8 @@ def _disable(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> No
     import time
 
     from agents.manifest import MANIFEST
-    from eval.decisions import Decision, write_decision
-    from eval.metadata import GitState, packages
+    from eval.ledger.decisions import Decision, write_decision
+    from eval.ledger.provenance import GitState, packages
 
     manifest = script.root() / MANIFEST
     after = switch([row["agent"] for row in rows], enabled=False)
@@ -179,7 +179,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _tell(report: Mapping[str, Any], args: argparse.Namespace) -> None:
-    from meta.retirement_report import markdown, sentence
+    from meta.worth.report import markdown, sentence
 
     script.set_output("candidates", str(len(report["candidates"])))
     to_decide = [row for row in report["agents"] if row["state"] in ("candidate", "revival")]

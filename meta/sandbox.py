@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import add_model_flags, model_options, number
-from telemetry import script
+from telemetry.edge import script
 
 if TYPE_CHECKING:
-    from agents.calls import Model
     from agents.manifest import Manifest
-    from meta.patch_trial import Attempt, Commands, Sandbox
-    from meta.patch_writer import Written
-    from meta.recommendations import Recommendation
-    from meta.sandbox_report import Done, Tried
+    from agents.model.call import Model
+    from meta.patches.recommendations import Recommendation
+    from meta.patches.report import Done, Tried
+    from meta.patches.trial import Attempt, Commands, Sandbox
+    from meta.patches.writer import Written
 
 TIME_LIMIT_S = 900.0  # of each command; the whole test suite takes minutes on two cores
 MAX_TRIES = 3  # recommendations per run: each costs a full test run
@@ -60,7 +60,7 @@ def parser() -> script.Parser:
 def main(args: argparse.Namespace) -> int:
     """Read, try, leave what holds, tell."""
     from agents.manifest import load_manifest
-    from meta import recommendations
+    from meta.patches import recommendations
 
     manifest = load_manifest()
     for name in args.agent:
@@ -95,8 +95,8 @@ def run(
     """Try recommendations until a patch holds, leave it in the tree, and write the report, which is returned."""
     import asyncio
 
-    from eval.metadata import GitState
-    from meta import sandbox_report
+    from eval.ledger.provenance import GitState
+    from meta.patches import report as sandbox_report
     from telemetry import logger
 
     git_state = GitState()
@@ -125,9 +125,9 @@ class _Bench:
     async def all(self, given: Sequence[Recommendation], only: Sequence[str], triage: bool) -> Done:
         """Sort out, then try until a patch holds; an outage or the end of the budget keeps what was done."""
         from agents.base import AgentError
-        from agents.calls import LLMError
-        from meta import recommendations
-        from meta.sandbox_report import Done
+        from agents.model.call import LLMError
+        from meta.patches import recommendations
+        from meta.patches.report import Done
 
         fit, aside = recommendations.aimed(given, self._manifest, only)
         tried: list[Tried] = []
@@ -154,8 +154,8 @@ class _Bench:
 
     async def tried(self, one: Recommendation) -> Tried:
         """Ask for a patch and try it; a refused one may be mended once."""
-        from meta import patch_trial
-        from meta.sandbox_report import Tried
+        from meta.patches import trial as patch_trial
+        from meta.patches.report import Tried
 
         sandbox = self._sandbox(one.agent)
         self._say(f"{one.agent}: asking for a patch: {' '.join(one.change.split())[:100]}")
@@ -178,9 +178,9 @@ class _Bench:
     async def _asked(
         self, one: Recommendation, sandbox: Sandbox, refused: Sequence[str]
     ) -> tuple[Written | None, str]:
-        from agents.calls import LLMError
+        from agents.model.call import LLMError
         from meta import guard
-        from meta.patch_writer import write_patch
+        from meta.patches.writer import write_patch
 
         source = (guard.head(sandbox.root, sandbox.path) or b"").decode()
         try:
@@ -191,8 +191,8 @@ class _Bench:
             return None, f"the answer was no patch: {str(error)[:300]}"
 
     def _tried(self, sandbox: Sandbox, diff: str) -> Attempt:
-        from meta import patch_trial
-        from meta.patch_writer import MAX_DIFF_CHARS
+        from meta.patches import trial as patch_trial
+        from meta.patches.writer import MAX_DIFF_CHARS
 
         if len(diff) > MAX_DIFF_CHARS:
             why = f"the diff has {len(diff):,} characters, at most {MAX_DIFF_CHARS:,} are taken"
@@ -201,8 +201,8 @@ class _Bench:
 
     def _sandbox(self, agent: str) -> Sandbox:
         from eval.suites import load_suite
-        from meta import patch_trial
-        from meta.recommendations import code_of
+        from meta.patches import trial as patch_trial
+        from meta.patches.recommendations import code_of
 
         if agent not in self._sandboxes:
             spec = self._manifest.agent(agent)
@@ -243,8 +243,8 @@ class _Bench:
 
 def _clean(fit: Sequence[Recommendation], manifest: Manifest) -> None:
     """A patch is made and judged against HEAD, so the file it is for must be as it is there."""
-    from meta.changes import git
-    from meta.recommendations import code_of
+    from meta.patches.recommendations import code_of
+    from meta.publish.changes import git
 
     for path in sorted({code_of(manifest.agent(one.agent)) for one in fit}):
         if git(script.root(), "status", "--porcelain", "--", path).strip():
@@ -252,7 +252,7 @@ def _clean(fit: Sequence[Recommendation], manifest: Manifest) -> None:
 
 
 def _told(report: dict[str, Any], args: argparse.Namespace) -> int:
-    from meta.sandbox_report import sentence
+    from meta.patches.report import sentence
 
     script.set_output("patched", "true" if report["patched"] else "false")
     script.job_summary((script.root() / "meta/reports/sandbox_report.md").read_text(encoding="utf-8"))

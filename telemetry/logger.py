@@ -20,8 +20,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from telemetry import limits, script
-from telemetry.redact import redact
+from telemetry.edge import limits, script
+from telemetry.edge.redact import redact
 
 LOG_PATH = Path("telemetry/events.jsonl")  # below the root being worked on
 SCHEMA_VERSION: Final = 1

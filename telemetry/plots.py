@@ -9,9 +9,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from telemetry import figures, rollup, script, store
-from telemetry.figures import COLOURS, MARKERS, REST, Series
-from telemetry.rows import Window, quoted
+from telemetry import rollup
+from telemetry.edge import script
+from telemetry.read import figures, store
+from telemetry.read.figures import COLOURS, MARKERS, REST, Series
+from telemetry.read.rows import Window, quoted
 
 CHARTS: Final = Path("telemetry/charts")
 PRODUCTION: Final = ("runtime", "replay", "shadow")

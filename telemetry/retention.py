@@ -27,7 +27,9 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from telemetry import logger, rows, script, store
+from telemetry import logger
+from telemetry.edge import script
+from telemetry.read import rows, store
 
 if TYPE_CHECKING:
     from datetime import date

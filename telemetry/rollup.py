@@ -16,8 +16,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from telemetry import logger, script, store
-from telemetry.rows import Window
+from telemetry import logger
+from telemetry.edge import script
+from telemetry.read import store
+from telemetry.read.rows import Window
 
 SUMMARY_PATH: Final = Path("telemetry/summary.json")
 LAST_N: Final = 5000  # runs; some weeks of a handful of agents, and read in a blink

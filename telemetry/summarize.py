@@ -6,8 +6,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from telemetry import logger, rollup, script
-from telemetry.rows import Window
+from telemetry import logger, rollup
+from telemetry.edge import script
+from telemetry.read.rows import Window
 
 if TYPE_CHECKING:
     from datetime import datetime

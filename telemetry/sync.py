@@ -23,7 +23,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from telemetry import logger, script
+from telemetry import logger
+from telemetry.edge import script
 
 BRANCH: Final = "telemetry-data"
 LOGS: Final = {"events": logger.LOG_PATH, "history": Path("eval/history.jsonl")}
@@ -109,7 +110,7 @@ def push(root: Path, folder: Path | None = None) -> list[str]:
 
 def _checked(name: str, raw: bytes) -> bytes:
     """The lines that are what they should be; others are counted and told, and stay behind."""
-    from telemetry import rows
+    from telemetry.read import rows
 
     if len(raw) > MAX_BYTES:
         raise script.BadInput(f"{name}.jsonl: {len(raw)} bytes, at most {MAX_BYTES} are taken in one segment")
@@ -182,7 +183,7 @@ def _git(root: Path, *args: str, stdin: bytes = b"", env: Mapping[str, str] | No
         capture_output=True,
     )
     if done.returncode:
-        from telemetry.redact import redact
+        from telemetry.edge.redact import redact
 
         said = " ".join(done.stderr.decode(errors="replace").split())
         raise GitFailed(f"git {args[0]}: {redact(said)}")

@@ -13,11 +13,11 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval import sequential as rule
 from eval import suites
-from telemetry import script
-from tests import eval_checkout
+from eval.ab import sequential as rule
+from telemetry.edge import script
 from tests.bench import Row
+from tests.worlds import eval_checkout
 
 if TYPE_CHECKING:
     import numpy as np

@@ -82,7 +82,7 @@ _GIVEN = f"{CALLS=}\n{CONCURRENCY=}\n{SCHEMA=}\n{MESSAGES=}\n{FORMAT=}\n"
 @contextmanager
 def endpoint() -> Iterator[str]:
     """A chat endpoint in a process of its own."""
-    command = [sys.executable, "-m", "tests.loopback", "--latency-ms", str(LATENCY_MS)]
+    command = [sys.executable, "-m", "tests.worlds.loopback", "--latency-ms", str(LATENCY_MS)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as server:

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eval import harness
-from tests import eval_checkout
 from tests.bench import Row
-from tests.loopback import Loopback, Reply, Request
+from tests.worlds import eval_checkout
+from tests.worlds.loopback import Loopback, Reply, Request
 
 CASES, CONCURRENCY, LATENCY_MS = 400, 16, 50
 AGENTS = ("alpha", "beta")  # the same job under two prompts
@@ -96,7 +96,15 @@ class Used(NamedTuple):
 @contextmanager
 def endpoint() -> Iterator[str]:
     """A chat endpoint in a process of its own."""
-    command = [sys.executable, "-m", "tests.loopback", "--latency-ms", str(LATENCY_MS), "--content", ANSWER]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.worlds.loopback",
+        "--latency-ms",
+        str(LATENCY_MS),
+        "--content",
+        ANSWER,
+    ]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as server:

@@ -18,9 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from telemetry import logger, retention, script, store
+from telemetry import logger, retention
+from telemetry.edge import script
+from telemetry.read import store
 from tests.bench import Row
-from tests.eventlog import events
+from tests.worlds.eventlog import events
 
 EVENTS = 1_000_000
 DAYS = 30

@@ -1,0 +1,165 @@
+"""Which agents are there, with which prompt, suite and limits? Reads and checks `agents/manifest.yaml`.
+
+Everything that is wrong is found in one pass and told in one line: `file: agents.<name>.<field>: must be ...`.
+No agent code runs here; modules and callables are looked up in their source text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agents.manifest import check as manifest_check
+from agents.manifest.check import EVERYONE, MANIFEST
+from telemetry.edge import script
+from telemetry.reward import Weights
+
+__all__ = [
+    "EVERYONE", "GUIDELINES", "MANIFEST", "ABTest", "AgentSpec", "BudgetLimits", "Manifest", "Retirement",
+    "load_manifest",
+]  # fmt: skip
+
+GUIDELINES = "agents/prompts/agent_guidelines.md"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """One agent as the manifest describes it; paths are relative to the repository."""
+
+    name: str
+    module: str
+    callable: str
+    inputs: str
+    eval_suite: str = ""
+    prompt: str | None = None
+    shared_prompts: tuple[str, ...] = ()  # stand in front of the agent's own prompt
+    output_schema: str | None = None  # JSON Schema of one item of the output list
+    eval_adapter: str = ""
+    enabled: bool = True
+    capabilities: tuple[str, ...] = ()
+    model: str | None = None
+    timeout_s: float = 60.0
+    execution_sensitive: bool = False
+    sandbox_editable: bool = False
+    reward: Weights = field(default_factory=Weights)
+
+    @property
+    def prompt_paths(self) -> tuple[str, ...]:
+        """Every prompt file that makes up the system text, in order."""
+        return (*self.shared_prompts, self.prompt) if self.prompt else ()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLimits:
+    """What one run may use; None is no limit."""
+
+    max_usd: float | None = None
+    max_calls: int | None = None
+    max_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """When an agent is a candidate for retirement."""
+
+    window: int = 200
+    min_n: int = 100
+    reward_floor: float = 0.05
+    exempt: tuple[str, ...] = ()  # agents whose worth reward does not measure
+
+
+@dataclass(frozen=True, slots=True)
+class ABTest:
+    """When a challenger is promoted."""
+
+    alpha: float = 0.05
+    min_effect: float = 0.01
+    trials: int = 3
+    min_cases: int = 30
+    max_cost_increase: float = 0.20
+    max_p95_increase: float = 0.50
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The checked manifest."""
+
+    agents: tuple[AgentSpec, ...]
+    prompts: Mapping[str, tuple[str, ...]]  # prompt file -> the agents it affects
+    protected_paths: tuple[str, ...] = ()
+    budget: BudgetLimits = BudgetLimits()
+    retirement: Retirement = Retirement()
+    ab_test: ABTest = ABTest()
+    critique_pairs: tuple[tuple[str, str], ...] = ()  # (critic, target)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def agent(self, name: str) -> AgentSpec:
+        """The agent of that name; an unknown one is bad input."""
+        for spec in self.agents:
+            if spec.name == name:
+                return spec
+        known = ", ".join(spec.name for spec in self.agents)
+        raise script.BadInput(f"{MANIFEST}: no agent {name!r} (there are: {known})")
+
+    def enabled(self) -> tuple[AgentSpec, ...]:
+        """The agents that run."""
+        return tuple(spec for spec in self.agents if spec.enabled)
+
+
+def load_manifest(root: Path | None = None) -> Manifest:
+    """Read and check the manifest of a checkout; every problem in one `BadInput`."""
+    return _manifest(manifest_check.checked(script.root() if root is None else root))
+
+
+def _manifest(raw: Mapping[str, Any]) -> Manifest:
+    defaults = raw.get("defaults") or {}
+    specs = [_spec(defaults | entry) for entry in raw["agents"]]
+    shared = {
+        path: [spec.name for spec in specs if spec.prompt] if affected == EVERYONE else affected
+        for path, affected in (raw.get("prompts") or {}).items()
+    }
+    own = {spec.name: spec.prompt for spec in specs}
+    specs = [
+        replace(
+            spec,
+            shared_prompts=tuple(
+                path for path in shared if spec.name in shared[path] and path != own[spec.name]
+            ),
+        )
+        for spec in specs
+    ]
+    affects: dict[str, tuple[str, ...]] = {}
+    for spec in specs:
+        for path in spec.prompt_paths:
+            affects[path] = (*affects.get(path, ()), spec.name)
+    retirement = dict(raw.get("retirement") or {})
+    retirement["exempt"] = tuple(retirement.get("exempt", ()))
+    return Manifest(
+        agents=tuple(specs),
+        prompts=affects,
+        protected_paths=tuple(raw.get("protected_paths") or ()),
+        budget=BudgetLimits(**(raw.get("budget") or {})),
+        retirement=Retirement(**retirement),
+        ab_test=ABTest(**(raw.get("ab_test") or {})),
+        critique_pairs=tuple(_pairs(raw.get("critique_pairs") or (), [spec.name for spec in specs])),
+        defaults=defaults,
+    )
+
+
+def _spec(entry: Mapping[str, Any]) -> AgentSpec:
+    values = dict(entry)
+    values["capabilities"] = tuple(values.get("capabilities", ()))
+    values["reward"] = Weights(**values.get("reward", {}))
+    return AgentSpec(**values)
+
+
+def _pairs(raw: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each pair once; `[critic, "*"]` is the critic over everyone else."""
+    seen: set[tuple[str, str]] = set()
+    for critic, target in raw:
+        for name in names if target == EVERYONE else (target,):
+            if (name != critic or target != EVERYONE) and (critic, name) not in seen:
+                seen.add((critic, name))
+                yield critic, name

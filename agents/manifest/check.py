@@ -1,0 +1,185 @@
+"""Is this manifest right? Everything that is wrong, found in one pass and told in one line.
+
+First the JSON Schema (agents/manifest.schema.json: a field's `description` is what a person is told it must be),
+then what a schema cannot see: names used twice, files, modules and callables that are not there.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agents.manifest import callables
+from agents.model import schema as schema_check
+from telemetry.edge import script
+
+MANIFEST = Path("agents/manifest.yaml")
+EVERYONE = "*"
+
+
+def checked(root: Path) -> dict[str, Any]:
+    """The manifest of a checkout as it was written, if nothing is wrong with it."""
+    raw = _read(root / MANIFEST)
+    problems = list(_schema_problems(raw))
+    if isinstance(raw, dict) and isinstance(raw.get("agents"), list):
+        problems += _reference_problems(raw, root)
+    if problems:
+        raise script.BadInput(f"{MANIFEST}: {'; '.join(dict.fromkeys(problems))}")
+    manifest: dict[str, Any] = raw
+    return manifest
+
+
+def _read(path: Path) -> Any:
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise script.BadInput(f"{MANIFEST}: no such file in {path.parent.parent}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise script.BadInput(f"{MANIFEST}: cannot be read: {error}") from error
+    try:
+        return yaml.load(text, Loader=_loader())
+    except yaml.YAMLError as error:
+        raise script.BadInput(f"{MANIFEST}: not YAML: {error}") from error
+
+
+@functools.cache
+def _loader() -> Any:
+    """The fast safe loader, which also refuses a key given twice (YAML itself would keep the last)."""
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """Safe YAML without repeated keys."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+            if len(mapping) < len(node.value):
+                keys = [key.value for key, _ in node.value]
+                twice = next((key for key in keys if keys.count(key) > 1), keys[0])
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{twice!r} is given twice", node.start_mark
+                )
+            return mapping
+
+    return Loader
+
+
+@functools.cache
+def _schema() -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(
+        (Path(__file__).parents[1] / "manifest.schema.json").read_text("utf-8")
+    )
+    return schema
+
+
+def _schema_problems(raw: object) -> Iterator[str]:
+    for error in schema_check.errors(_schema(), raw):
+        where = _where(raw, list(error.absolute_path))
+        rule = error.schema if isinstance(error.schema, dict) else {}
+        if error.validator == "additionalProperties" and isinstance(error.instance, dict):
+            allowed = ", ".join(rule.get("properties", {}))
+            for name in error.instance.keys() - rule.get("properties", {}).keys():
+                yield f"{where}{name}: unknown field (allowed: {allowed})"
+        elif error.validator == "required" and isinstance(error.instance, dict):
+            for name in rule.get("required", ()):
+                if name not in error.instance:
+                    meaning = rule.get("properties", {}).get(name, {}).get("description", "given")
+                    yield f"{where}{name}: missing, must be {meaning}"
+        else:
+            meaning = rule.get("description") or error.message
+            yield f"{where.rstrip('.') or 'top level'}: must be {meaning}, not {_shown(error.instance)}"
+
+
+def _where(raw: Any, path: Sequence[str | int]) -> str:
+    """`agents.macro_watcher.` for the path `agents.0`: a person knows the name, not the index."""
+    parts = [str(part) for part in path]
+    if len(path) > 1 and path[0] == "agents" and isinstance(path[1], int):
+        parts[1] = _name(raw["agents"][path[1]], path[1])
+    return "".join(f"{part}." for part in parts)
+
+
+def _name(entry: object, index: int) -> str:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    return name if isinstance(name, str) and name else f"[{index}]"
+
+
+def _shown(value: object) -> str:
+    return schema_check.cut(json.dumps(value, default=str, ensure_ascii=False))
+
+
+def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
+    """What a schema cannot see: names, files, modules and callables that are not there."""
+    entries = [entry for entry in raw["agents"] if isinstance(entry, dict)]
+    names = [entry["name"] for entry in entries if isinstance(entry.get("name"), str)]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield f"agents.{name}.name: used {names.count(name)} times, must be unique"
+    for index, entry in enumerate(entries):
+        where = f"agents.{_name(entry, index)}"
+        yield from (f"{where}.{problem}" for problem in _agent_problems(entry, root))
+    for path, affected in _mapping(raw.get("prompts")).items():
+        if not _is_file(root, path):
+            yield f"prompts.{path}: no such file"
+        yield from _unknown(f"prompts.{path}", _strings(affected), names)
+    yield from _unknown("retirement.exempt", _strings(_mapping(raw.get("retirement")).get("exempt")), names)
+    for index, pair in enumerate(raw.get("critique_pairs") or ()):
+        yield from _unknown(f"critique_pairs.{index}", _strings(pair), [*names, EVERYONE])
+        if isinstance(pair, list) and pair and pair[0] == EVERYONE:
+            yield f"critique_pairs.{index}: the critic must be an agent name, not '*'"
+
+
+def _agent_problems(entry: Mapping[str, Any], root: Path) -> Iterator[str]:
+    module, name = entry.get("module"), entry.get("callable")
+    if isinstance(module, str) and isinstance(name, str):
+        missing = callables.module_problem(module)
+        if missing:
+            yield f"module: {missing}"
+        elif problem := callables.problem(module, name):
+            yield f"callable: {problem}"
+    adapter = entry.get("eval_adapter")
+    if isinstance(adapter, str) and ":" in adapter and (problem := callables.problem(*adapter.split(":", 1))):
+        yield f"eval_adapter: {problem}"
+    for key in ("prompt", "output_schema", "eval_suite"):
+        path = entry.get(key)
+        if isinstance(path, str) and not _is_file(root, path):
+            yield f"{key}: no such file {path!r}"
+    if module == "agents.prompted":
+        for key in ("prompt", "output_schema"):
+            if key not in entry:
+                yield f"{key}: missing, an agent without code needs one"
+    schema = entry.get("output_schema")
+    if isinstance(schema, str) and _is_file(root, schema) and (problem := _bad_schema(root / schema)):
+        yield f"output_schema: {schema!r} is not a JSON Schema: {problem}"
+
+
+def _bad_schema(path: Path) -> str | None:
+    try:
+        return schema_check.schema_problem(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        return str(error)
+
+
+def _unknown(where: str, given: Iterable[str], names: Sequence[str]) -> Iterator[str]:
+    for name in given:
+        if name not in names and name != EVERYONE:
+            yield f"{where}: unknown agent {name!r} (allowed: {', '.join(dict.fromkeys(names))})"
+
+
+def _is_file(root: Path, path: str) -> bool:
+    return ".." not in Path(path).parts and (root / path).is_file()
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return (
+        {key: entry for key, entry in value.items() if isinstance(key, str)}
+        if isinstance(value, dict)
+        else {}
+    )
+
+
+def _strings(value: object) -> list[str]:
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []

@@ -1,0 +1,1 @@
+"""The example domain: market agents, their sources, their sample."""

@@ -1,0 +1,1 @@
+"""What the offline model knows about markets."""

@@ -1,0 +1,1 @@
+"""How the committed sample is made; nothing at run time imports this."""

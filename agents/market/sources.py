@@ -1,0 +1,239 @@
+"""Where do an agent's inputs come from? The committed sample market (`snapshot`) or the world (`live`).
+
+A source answers `load(kind, as_of)` with a payload of the kind `macro`, `headlines` or `quotes`, checked before any
+agent sees it: finite numbers, plausible order, and nothing dated after `as_of`. A source that cannot answer raises
+`SourceError`: the run becomes an error row of kind `source`, never a quiet day.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from telemetry.edge import script
+
+KINDS: Final = ("macro", "headlines", "quotes")
+MODES: Final = ("snapshot", "live")
+SAMPLE: Final = "agents/sample/market.jsonl"
+HISTORY_DAYS: Final = 90  # trading days of history in a macro payload
+QUOTED_AT: Final = "14:00:00"  # UTC; the sample's news and quotes are as of this time of day
+
+Payload = dict[str, Any]
+
+
+class SourceError(Exception):
+    """A source gave nothing usable; the message says which one and why."""
+
+    error_kind = "source"
+
+
+class Source(Protocol):
+    """What the orchestrator needs of a source."""
+
+    @property
+    def mode(self) -> str:
+        """`snapshot` or `live`."""
+
+    def days(self) -> Sequence[str]:
+        """The days that can be asked for, oldest first."""
+
+    def load(self, kind: str, as_of: str | None = None) -> Payload:
+        """The payload of one kind as it stood on a day (default: the latest)."""
+
+
+def open_source(mode: str, root: Path | None = None) -> Source:
+    """The source of that mode, reading below `root`."""
+    if mode == "snapshot":
+        return Snapshot((root or script.root()) / SAMPLE)
+    if mode == "live":
+        from agents.market.live import Live
+
+        return Live.from_env(root or script.root())
+    raise script.BadInput(f"--source-mode {mode}: allowed are {', '.join(MODES)}")
+
+
+def input_hash(payload: Mapping[str, Any]) -> str:
+    """Twelve hex digits that name an input: equal content, equal hash, whatever the order of keys."""
+    import orjson
+
+    return hashlib.sha256(orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
+
+
+class Snapshot:
+    """The sample market, one line a day; a payload is built from that day's line and earlier ones only."""
+
+    mode = "snapshot"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._about: dict[str, Any] = {}
+        self._lines: list[dict[str, Any]] = []
+        self._index: dict[str, int] = {}
+
+    def days(self) -> Sequence[str]:
+        self._read()
+        return [line["date"] for line in self._lines if "headlines" in line]
+
+    def load(self, kind: str, as_of: str | None = None) -> Payload:
+        days = self.days()
+        day = as_of or days[-1]
+        if day not in self._index or day < days[0]:
+            raise SourceError(f"{self.path}: no trading day {day} (from {days[0]} to {days[-1]})")
+        builders: dict[str, Callable[[int], Payload]] = {
+            "macro": self._macro,
+            "headlines": self._headlines,
+            "quotes": self._quotes,
+        }
+        if kind not in builders:
+            raise SourceError(f"{self.path}: no input of kind {kind!r}; there are {', '.join(KINDS)}")
+        try:
+            payload = builders[kind](self._index[day])
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise SourceError(f"{self.path}: {day}: malformed {kind}: {problem!r}") from problem
+        return checked(kind, payload | {"synthetic": True})
+
+    def _read(self) -> None:
+        if self._lines:
+            return
+        try:
+            with self.path.open(encoding="utf-8") as file:
+                about, *lines = (json.loads(line) for line in file)
+            self._index = {line["date"]: n for n, line in enumerate(lines)}
+            self._about, self._lines = about, lines
+        except OSError as problem:
+            raise SourceError(
+                f"{self.path}: {problem.strerror}; `python -m agents.sample_market` rebuilds it"
+            ) from None
+        except (ValueError, KeyError, TypeError) as problem:
+            raise SourceError(f"{self.path}: not a sample market: {problem!r}") from problem
+        if not any("headlines" in line for line in lines):
+            raise SourceError(
+                f"{self.path}: no trading days in it; `python -m agents.sample_market` rebuilds it"
+            )
+
+    def _macro(self, at: int) -> Payload:
+        """Values as published by then: a late one is missing, a wrong one is wrong until its revision came."""
+        known: dict[str, dict[str, float]] = {name: {} for name in self._about["series"]}
+        for line in self._lines[max(0, at - HISTORY_DAYS - 1) : at + 1]:
+            for name, value in line["macro"].items():
+                if value is not None:
+                    known[name][line["date"]] = value
+            for name, date, value in line.get("revisions", ()):
+                known[name][date] = value
+        return {
+            "as_of": self._lines[at]["date"],
+            "series": [
+                {"id": name, **about, "history": _history(known[name])}
+                for name, about in self._about["series"].items()
+            ],
+        }
+
+    def _headlines(self, at: int) -> Payload:
+        line = self._lines[at]
+        day = line["date"]
+        return {
+            "as_of": day,
+            "headlines": [
+                {"id": f"{day}-h{n}", "published": f"{day}T{time}:00Z", "source": wire, "text": text}
+                for n, (time, wire, text) in enumerate(line["headlines"], 1)
+            ],
+        }
+
+    def _quotes(self, at: int) -> Payload:
+        line = self._lines[at]
+        now = dt.datetime.fromisoformat(f"{line['date']}T{QUOTED_AT}+00:00")
+        quotes = []
+        for venue, symbol, bid, ask, bid_size, ask_size, age_s in line["quotes"]:
+            quotes.append(
+                {
+                    "venue": venue,
+                    "symbol": symbol,
+                    "bid": bid,
+                    "ask": ask,
+                    "bid_size": bid_size,
+                    "ask_size": ask_size,
+                    "fee_bps": self._about["fee_bps"][venue],
+                    "ts": stamp(now - dt.timedelta(seconds=age_s)),
+                }
+            )
+        return {"as_of": stamp(now), "quotes": quotes, "fx": line["fx"]}
+
+
+def _history(values: Mapping[str, float]) -> list[dict[str, Any]]:
+    return [{"date": date, "value": values[date]} for date in sorted(values)[-HISTORY_DAYS:]]
+
+
+def stamp(moment: dt.datetime) -> str:
+    """A UTC time as text, with milliseconds only where there are any."""
+    text = moment.astimezone(dt.UTC).isoformat(timespec="milliseconds" if moment.microsecond else "seconds")
+    return text.replace("+00:00", "Z")
+
+
+def checked(kind: str, payload: Payload) -> Payload:
+    """The payload itself, if it is well formed and holds nothing from after `as_of`; else SourceError."""
+    try:
+        {"macro": _check_macro, "headlines": _check_headlines, "quotes": _check_quotes}[kind](payload)
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise SourceError(f"{kind}: malformed payload: {problem!r}") from problem
+    return payload
+
+
+def _check_macro(payload: Payload) -> None:
+    for series in _filled(payload, "series"):
+        name, history = series["id"], _filled(series, "history")
+        dates = [point["date"] for point in history]
+        if any(later <= earlier for earlier, later in itertools.pairwise(dates)):
+            raise SourceError(f"macro: {name}: dates must rise")
+        if dates[-1] > payload["as_of"]:
+            raise SourceError(f"macro: {name}: {dates[-1]} is after {payload['as_of']}")
+        for point in history:
+            if not _finite(point["value"]):
+                raise SourceError(f"macro: {name}: {point['date']}: {point['value']!r} is not a number")
+
+
+def _check_headlines(payload: Payload) -> None:
+    until = payload["as_of"] if len(payload["as_of"]) > 10 else f"{payload['as_of']}T23:59:59Z"
+    for headline in _filled(payload, "headlines"):
+        if not headline["text"].strip():
+            raise SourceError(f"headlines: {headline['id']}: no text")
+        if headline["published"] > until:
+            raise SourceError(
+                f"headlines: {headline['id']}: published {headline['published']}, after {until}"
+            )
+
+
+def _check_quotes(payload: Payload) -> None:
+    now = dt.datetime.fromisoformat(payload["as_of"])
+    for quote in _filled(payload, "quotes"):
+        where = f"quotes: {quote['venue']} {quote['symbol']}"
+        for field in ("bid", "ask", "bid_size", "ask_size", "fee_bps"):
+            if (
+                not _finite(quote[field])
+                or quote[field] < 0
+                or (quote[field] == 0 and field in ("bid", "ask"))
+            ):
+                raise SourceError(f"{where}: {field} is {quote[field]!r}")
+        if quote["ask"] < quote["bid"]:
+            raise SourceError(f"{where}: ask {quote['ask']} below bid {quote['bid']}")
+        if dt.datetime.fromisoformat(quote["ts"]) > now:
+            raise SourceError(f"{where}: quoted at {quote['ts']}, after {payload['as_of']}")
+    for pair, rate in payload.get("fx", {}).items():
+        if not _finite(rate) or rate <= 0:
+            raise SourceError(f"quotes: fx {pair} is {rate!r}")
+
+
+def _filled(payload: Mapping[str, Any], field: str) -> list[Any]:
+    items = payload[field]
+    if not isinstance(items, list) or not items:
+        raise SourceError(f"{field}: empty; an empty answer is not a quiet day")
+    return items
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,1 @@
+"""How a real model is asked."""

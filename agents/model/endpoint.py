@@ -1,0 +1,252 @@
+"""A model behind an OpenAI-compatible endpoint: bounded, retried, budgeted, its answer checked, every call logged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agents.model import retry as failures
+from agents.model.answer import Unusable, contract, parse
+from agents.model.budget import Budget
+from agents.model.call import Completion, LLMError, Message, log_call
+from agents.model.reply import Reply, Tally, read
+from agents.model.request import Dialect, Question, adapted, body
+from agents.model.retry import Failure
+from agents.model.sdk import TooLarge, Wire, sdk
+from telemetry.edge import limits, script
+from telemetry.edge.redact import MARK
+from telemetry.record import pricing
+
+if TYPE_CHECKING:
+    import asyncio
+
+    import openai
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+DEFAULT_MODEL = "gpt-4.1-mini"
+TIMEOUT_S = 60.0  # for one answer, retries and waits included; a repair has its own
+CONCURRENCY = 16  # calls in flight per model object
+RETRIES = 4  # further attempts after the first
+MIN_KEY_CHARS = 8  # a shorter "key" is a placeholder, and may be part of any word
+CHARS_PER_TOKEN = 3  # to foresee the price of a prompt; English has about 4, so this errs to the dear side
+
+
+class Unpriced(script.BadInput):
+    """A USD cap over a model whose calls nobody can price."""
+
+    error_kind = "budget"
+
+
+class OpenAIModel:
+    """One object is one connection pool, one budget, and what was learnt of the endpoint; one pool per event loop."""
+
+    def __init__(
+        self,
+        *,
+        api_key: str = "",
+        base_url: str = DEFAULT_BASE_URL,
+        model: str = DEFAULT_MODEL,
+        budget: Budget | None = None,
+        concurrency: int = CONCURRENCY,
+        timeout_s: float = TIMEOUT_S,
+        price: pricing.Override | None = None,
+        retries: int = RETRIES,
+        first_wait_s: float = failures.FIRST_WAIT_S,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.model, self.base_url, self.provider = model, base_url.rstrip("/"), provider_of(base_url)
+        self.budget = budget or Budget()
+        self._api_key, self._concurrency, self._timeout_s = api_key, concurrency, timeout_s
+        self._price, self._retries, self._first_wait_s, self._chance = price, retries, first_wait_s, chance
+        self._dialects: dict[str, Dialect] = {}
+        self._wires: dict[asyncio.AbstractEventLoop, Wire] = {}  # a pool lives and dies with its event loop
+        self.require_price(model)
+
+    def require_price(self, *models: str) -> None:
+        """Refuse a USD cap that could not be held; call it before the first call to refuse early."""
+        if self.budget.max_usd is None:
+            return
+        for model in models:
+            if not pricing.is_priced(model, provider=self.provider, override=self._price):
+                raise Unpriced(
+                    f"--max-usd: no price is known for model {model!r}; give --prompt-price-per-mtok"
+                    " and --completion-price-per-mtok (USD per million tokens)"
+                )
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        temperature: float = 0.2,
+        max_tokens: int = 1800,
+        model: str | None = None,
+    ) -> Completion:
+        """Ask, and return the answer that fits `schema` (None: any JSON object or array)."""
+        import asyncio
+
+        question = Question(model or self.model, messages, contract(schema), temperature, max_tokens)
+        self.require_price(question.model)
+        wire = self._connected()
+        async with wire.slots:
+            tally = Tally(question.model, self.provider)
+            try:
+                completion = await self._answer(wire, tally, question)
+            except LLMError as problem:
+                if tally.attempts:  # a call that the budget refused was never made
+                    log_call(tally.completion(None), problem)
+                raise
+            except asyncio.CancelledError:
+                if tally.attempts:  # it may be billed all the same: the row says that its cost is unknown
+                    log_call(tally.completion(None), LLMError("given up by the caller", "timeout"))
+                raise
+        log_call(completion)
+        return completion
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop; the next call opens new ones."""
+        import asyncio
+
+        wire = self._wires.pop(asyncio.get_running_loop(), None)
+        if wire is not None:
+            await wire.client.close()
+
+    def _connected(self) -> Wire:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if loop not in self._wires:
+            self._wires = {one: wire for one, wire in self._wires.items() if not one.is_closed()}
+            self._wires[loop] = Wire.open(loop, self._api_key, self.base_url, self._concurrency)
+        return self._wires[loop]
+
+    async def _answer(self, wire: Wire, tally: Tally, question: Question) -> Completion:
+        """Ask once, and once more if the answer does not fit."""
+        text = await self._ask(wire, tally, question)
+        try:
+            return tally.completion(parse(text, question.wanted))
+        except Unusable as problem:
+            demand = (
+                f"That answer cannot be used: {problem}. Answer again with only the JSON that was asked for."
+            )
+        shown = limits.cut(text, limits.RAW_OUTPUT)[0]
+        exchange = ({"role": "assistant", "content": shown}, {"role": "user", "content": demand})
+        tally.repaired = True
+        text = await self._ask(wire, tally, replace(question, messages=[*question.messages, *exchange]))
+        try:
+            return tally.completion(parse(text, question.wanted))
+        except Unusable as problem:
+            raise _unparsable(f"{problem} (also when asked again)", text) from problem
+
+    async def _ask(self, wire: Wire, tally: Tally, question: Question) -> str:
+        """The text of one answer, under the budget and the time limit."""
+        import asyncio
+
+        reserved = await self.budget.reserve(self._worst_usd(question))
+        left = self.budget.seconds_left()
+        seconds = self._timeout_s if left is None else max(0.0, min(self._timeout_s, left))
+        cost: float | None = None  # whatever may have been billed counts with its worst case
+        try:
+            async with asyncio.timeout(seconds):
+                reply = await self._attempts(wire, tally, question, wire.loop.time() + seconds)
+            cost = tally.add(reply, self._price)
+        except TimeoutError as problem:
+            if seconds < self._timeout_s:
+                reason = f"max_seconds {self.budget.max_seconds:g} reached during a call"
+                raise self.budget.stop(reason) from problem
+            raise LLMError(
+                f"no whole answer from {self.base_url} within {seconds:g} s", "timeout"
+            ) from problem
+        except LLMError as problem:
+            if problem.error_kind in ("rate_limit", "provider", "agent"):  # refused before any work
+                cost = 0.0
+            raise
+        finally:
+            self.budget.settle(reserved, cost)
+        return _usable(reply, question.max_tokens)
+
+    async def _attempts(self, wire: Wire, tally: Tally, question: Question, ends: float) -> Reply:
+        """Send until an answer comes, the failure is final, or the next attempt would be too late."""
+        import asyncio
+
+        openai, retries = sdk(), 0
+        while True:
+            request = body(self._dialect(question.model), question)
+            tally.attempts += 1
+            try:
+                response = await wire.post(request)
+                outcome = read(response, model=question.model, base_url=self.base_url)
+                if isinstance(outcome, Reply):
+                    return outcome
+            except openai.APIStatusError as problem:
+                tally.request_id = problem.request_id
+                if self._learnt(question.model, request, problem):
+                    continue
+                outcome = self._failure(question.model, problem)
+            except openai.APIConnectionError as problem:
+                outcome = failures.unreachable(self.base_url, problem.__cause__)
+            except TooLarge as problem:
+                tally.text = problem.head
+                raise _unparsable(str(problem), problem.head) from problem
+            if not outcome.retry or retries >= self._retries:
+                raise outcome.error(tally.attempts)
+            wait = failures.wait_s(outcome, retries, self._first_wait_s, self._chance())
+            if wire.loop.time() + wait >= ends:
+                late = f"; the next attempt is due in {wait:.1f} s, past the limit of {self._timeout_s:g} s"
+                raise replace(outcome, message=outcome.message + late).error(tally.attempts)
+            retries += 1
+            await asyncio.sleep(wait)
+
+    def _dialect(self, model: str) -> Dialect:
+        return self._dialects.get(model, Dialect())
+
+    def _learnt(self, model: str, request: dict[str, Any], problem: openai.APIStatusError) -> bool:
+        """Whether the refusal says how to ask better; remembered for every later call of this model."""
+        words = failures.said(problem.body)
+        better = adapted(self._dialect(model), request, problem.status_code, words, problem.param)
+        if better is not None:
+            self._dialects[model] = better
+        return better is not None
+
+    def _failure(self, model: str, problem: openai.APIStatusError) -> Failure:
+        status, headers = problem.status_code, problem.response.headers
+        failure = failures.of_status(status, problem.body, headers, model=model, base_url=self.base_url)
+        if len(self._api_key) >= MIN_KEY_CHARS:  # endpoints quote the key they refuse, whatever its shape
+            return replace(failure, message=failure.message.replace(self._api_key, MARK))
+        return failure
+
+    def _worst_usd(self, question: Question) -> float:
+        """The most that a call is foreseen to cost; nothing is foreseen when no USD cap is set."""
+        if self.budget.max_usd is None:
+            return 0.0
+        chars = sum(len(str(message.get("content", ""))) for message in question.messages)
+        prompt = (chars + len(question.wanted.text)) // CHARS_PER_TOKEN + 16 * len(question.messages)
+        usage = pricing.Usage(prompt, question.max_tokens)
+        return pricing.cost(question.model, usage, provider=self.provider, override=self._price).usd or 0.0
+
+
+def provider_of(base_url: str) -> str:
+    """The name a provider goes by: `openai` for api.openai.com, `openrouter` for openrouter.ai, else the host."""
+    host = urlsplit(base_url).hostname or base_url
+    labels = host.split(".")
+    return host if len(labels) < 2 or labels[-1].isdigit() or ":" in host else labels[-2]
+
+
+def _usable(reply: Reply, max_tokens: int) -> str:
+    """The text of a reply that ended as it should."""
+    if reply.refusal:
+        raise LLMError(
+            f"the model refused: {reply.refusal[: limits.PARSE_ERROR]}", "parse", raw=reply.refusal
+        )
+    if reply.finish_reason == "length":
+        raise _unparsable(f"the answer was cut off at max_tokens {max_tokens}; raise it", reply.text)
+    if reply.finish_reason == "content_filter":
+        raise _unparsable("the endpoint's content filter withheld the answer", reply.text)
+    return reply.text
+
+
+def _unparsable(problem: str, text: str) -> LLMError:
+    return LLMError(f"{problem}; the answer begins: {text[: limits.PARSE_ERROR]!r}", "parse", raw=text)

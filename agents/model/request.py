@@ -1,0 +1,116 @@
+"""How does this model want to be asked? What an endpoint supports is learnt from its refusals, once per model.
+
+Structured output goes down a ladder, one rung per refusal (HTTP 400 or 422 that names the response format):
+`strict` (json_schema, enforced while decoding) -> `schema` (json_schema, best effort) -> `object` (json_object,
+the schema in the prompt) -> `plain` (the schema in the prompt only). Whatever the rung, the answer is checked
+here against the schema. Models that refuse `temperature`, or want `max_completion_tokens` for `max_tokens`, are
+asked without the one and with the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agents.model.answer import Contract
+from agents.model.call import Message
+
+RUNGS = ("strict", "schema", "object", "plain")
+REFUSALS = (400, 404, 415, 422, 501)  # statuses by which endpoints refuse a parameter
+
+_FORMAT = re.compile(
+    r"response[_ ]?format|json[_ ]?schema|json[_ ]?object|json mode|structured output", re.IGNORECASE
+)
+_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What is known of one model so far."""
+
+    rung: str = "strict"
+    temperature: bool = True
+    limit_key: str = "max_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, before it is put in any dialect."""
+
+    model: str
+    messages: Sequence[Message]
+    wanted: Contract
+    temperature: float
+    max_tokens: int
+
+
+def _rung(dialect: Dialect, question: Question) -> str:
+    """The highest rung that both the model and the contract allow."""
+    rung, wanted, messages = dialect.rung, question.wanted, question.messages
+    if wanted.schema is None:
+        # OpenAI accepts json_object only if some message speaks of JSON.
+        speaks = any("json" in str(message.get("content", "")).lower() for message in messages)
+        return "object" if rung != "plain" and speaks else "plain"
+    if not wanted.is_object:
+        return "plain"
+    return "schema" if rung == "strict" and not wanted.strict else rung
+
+
+def body(dialect: Dialect, question: Question) -> dict[str, Any]:
+    """The request in the model's dialect."""
+    rung, wanted = _rung(dialect, question), question.wanted
+    request: dict[str, Any] = {
+        "model": question.model,
+        "messages": list(question.messages),
+        dialect.limit_key: question.max_tokens,
+    }
+    if dialect.temperature:
+        request["temperature"] = question.temperature
+    if rung in ("strict", "schema"):
+        assert wanted.schema is not None
+        name = _NAME.sub("_", str(wanted.schema.get("title", "")))[:64] or "answer"
+        described = {"name": name, "schema": wanted.schema, "strict": rung == "strict"}
+        request["response_format"] = {"type": "json_schema", "json_schema": described}
+        return request
+    if rung == "object":
+        request["response_format"] = {"type": "json_object"}
+    if wanted.schema is not None:
+        request["messages"] = _told(question.messages, wanted.text)
+    return request
+
+
+def _told(messages: Sequence[Message], schema: str) -> list[Message]:
+    """The messages with the schema spelt out at the end of the system message."""
+    demand = (
+        "Answer with one JSON value and nothing else: no prose, no code fence. It must conform to this"
+        f" JSON Schema:\n{schema}"
+    )
+    if messages and messages[0].get("role") == "system":
+        first = {**messages[0], "content": f"{messages[0].get('content', '')}\n\n{demand}"}
+        return [first, *messages[1:]]
+    return [{"role": "system", "content": demand}, *messages]
+
+
+def adapted(
+    dialect: Dialect, sent: dict[str, Any], status: int, said: str, param: str | None
+) -> Dialect | None:
+    """The dialect after a refusal of what was `sent`, or None if the refusal is about something else."""
+    if status not in REFUSALS:
+        return None
+    named = f"{param or ''} {said}"
+    if "max_tokens" in sent and "max_completion_tokens" in named:
+        return replace(dialect, limit_key="max_completion_tokens")
+    if "temperature" in sent and "temperature" in named.lower():
+        return replace(dialect, temperature=False)
+    if "response_format" in sent and _FORMAT.search(named):
+        # Calls in flight may have come further down already.
+        return replace(dialect, rung=max(_below(sent["response_format"]), dialect.rung, key=RUNGS.index))
+    return None
+
+
+def _below(sent: dict[str, Any]) -> str:
+    if sent["type"] == "json_object":
+        return "plain"
+    return "schema" if sent["json_schema"]["strict"] else "object"

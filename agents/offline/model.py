@@ -1,0 +1,135 @@
+"""The model that needs no key: applies the prompt's rules to the question, for real, and nothing else.
+
+It reads the system text, takes the fenced `rules` (agents/rules.py), and answers the JSON question of the last
+user message by an analyst (agents/analysts.py: the vocabulary of rules, and the naive defaults that hold for a
+prompt without any). So a better rule really scores better. The answer is fitted to the schema that was asked
+for, so a text inside the question can never change its shape.
+
+Deterministic. With `noise` P, a call errs with probability P (agents/noise.py); what is drawn depends on the seed,
+the messages and `agents.nonce.nonce` alone: trials of one case, told apart by their nonce, err independently, and
+a rerun errs alike. Rows and reports say `provider: "offline"`; it costs 0.0 USD, a token is taken as 4 characters.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.model.call import Completion, Message, log_call
+from agents.model.nonce import nonce
+from agents.offline import analysts, noise, rules
+
+NAME = "offline-rules-1"
+CHARS_PER_TOKEN = 4
+
+
+class OfflineModel:
+    """Answers by the rules of the prompt; `noise` is the share of calls that err."""
+
+    provider, model = "offline", NAME
+
+    def __init__(self, noise: float = 0.0, seed: int = 0) -> None:
+        if not 0.0 <= noise <= 1.0:
+            raise ValueError(f"noise must be between 0 and 1, not {noise}")
+        self.noise = noise
+        self.seed = seed
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        temperature: float = 0.2,
+        max_tokens: int = 1800,
+        model: str | None = None,
+    ) -> Completion:
+        """One answer, logged like any model's. Sampling options mean nothing here."""
+        start = time.perf_counter()
+        system, user = _texts(messages)
+        data = self.answer(system, user, schema)
+        raw = json.dumps(data, ensure_ascii=False)
+        call = Completion(
+            data=data,
+            raw=raw,
+            model_asked=model or NAME,
+            model_answered=NAME,
+            provider=self.provider,
+            tokens_in=_tokens(system) + _tokens(user),
+            tokens_out=_tokens(raw),
+            tokens_cached=0,
+            tokens_thinking=0,
+            cost_usd=0.0,
+            cost_source="provider",
+            latency_ms=round((time.perf_counter() - start) * 1000, 3),
+            finish_reason="stop",
+        )
+        log_call(call)
+        return call
+
+    def answer(self, system: str, user: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The answer to a question under a system text: pure, but for the nonce of the trial."""
+        payload = _payload(user)
+        told = rules.read(system)
+        analyst = analysts.choose(told, payload)
+        answer = {"items": []} if analyst is None else analyst(told, payload)
+        if self.noise:
+            draw = noise.generator(str(self.seed), nonce.get(), system, user)
+            answer = noise.perturbed(answer, payload, schema, self.noise, draw)
+        return answer if schema is None else fitted(answer, schema)
+
+
+def fitted(value: Any, schema: Mapping[str, Any]) -> Any:
+    """`value` with what the schema requires and nothing it does not know; a missing part gets a neutral value."""
+    if "enum" in schema:
+        return value if value in schema["enum"] else schema["enum"][0]
+    kinds = schema.get("type")
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    if "object" in kinds and "properties" in schema:
+        given = value if isinstance(value, Mapping) else {}
+        parts: Mapping[str, Any] = schema["properties"]
+        wanted = {name for name in parts if name in given} | set(schema.get("required", ()))
+        known = {name: fitted(given.get(name), parts.get(name, {})) for name in parts if name in wanted}
+        closed = schema.get("additionalProperties") is False
+        return known if closed else {**given, **known}
+    if "array" in kinds:
+        entries = value if isinstance(value, list) else []
+        return [fitted(entry, schema.get("items") or {}) for entry in entries]
+    return _fitted_scalar(value, kinds, schema)
+
+
+def _fitted_scalar(value: Any, kinds: Sequence[Any], schema: Mapping[str, Any]) -> Any:
+    if value is None and "null" in kinds:
+        return None
+    if "string" in kinds:
+        text = value if isinstance(value, str) else "" if value is None else str(value)
+        return (text or "n/a" if schema.get("minLength") else text)[
+            : schema.get("maxLength", len(text) or None)
+        ]
+    if "number" in kinds or "integer" in kinds:
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+        number = min(schema.get("maximum", number), max(schema.get("minimum", number), number))
+        return int(number) if "number" not in kinds else number
+    if "boolean" in kinds:
+        return value if isinstance(value, bool) else False
+    return value
+
+
+def _texts(messages: Sequence[Message]) -> tuple[str, str]:
+    """All system text, and the last user message."""
+    system = "\n\n".join(str(message["content"]) for message in messages if message.get("role") == "system")
+    users = [str(message["content"]) for message in messages if message.get("role") == "user"]
+    return system, users[-1] if users else "{}"
+
+
+def _payload(user: str) -> dict[str, Any]:
+    try:
+        payload = json.loads(user)
+    except ValueError:
+        return {"text": user}
+    return payload if isinstance(payload, dict) else {"value": payload}
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // CHARS_PER_TOKEN)

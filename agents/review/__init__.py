@@ -1,0 +1,1 @@
+"""The two agents that improve the others."""

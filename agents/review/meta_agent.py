@@ -1,0 +1,136 @@
+"""What should be done about each finding? The model proposes; Python lets only admissible proposals through.
+
+Whatever the model says, a proposal that would touch a protected path, leave the repository, or edit a file that
+is not editable becomes `reject`, with the reason: a prompt is no safety boundary.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from agents.base import BaseAgent, InputError, Inputs, Item
+from agents.model.schema import listed
+
+ACTIONS: Final = ("prompt_change", "code_patch", "retire_review", "reject")
+PRIORITIES: Final = ("P0", "P1", "P2")
+
+JUDGEMENT: Final = listed(
+    {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["finding_id", "action", "target", "change", "why", "priority"],
+        "properties": {
+            "finding_id": {"type": "string", "description": "the id of one of the given findings"},
+            "action": {"type": "string", "enum": list(ACTIONS)},
+            "target": {"type": "string", "maxLength": 300, "description": "path to change, or agent name"},
+            "change": {"type": "string", "maxLength": 2000},
+            "why": {"type": "string", "minLength": 1, "maxLength": 1000},
+            "priority": {"type": "string", "enum": list(PRIORITIES)},
+        },
+    }
+)
+
+_PATH = re.compile(
+    r"(?<![\w/.-])(?:\.{0,2}/)?[\w.-]+(?:/[\w.*-]+)+|\.github\b|\b[\w-]+\.(?:py|ya?ml|toml|jsonl?|cfg|sh)\b"
+)
+
+
+class MetaAgent(BaseAgent):
+    """Turns findings into proposals."""
+
+    async def analyze(self, inputs: Inputs) -> list[Item]:
+        """One proposal per finding, in the order of the findings."""
+        given = payload(inputs)
+        if not given["findings"]:
+            return []
+        answer = await self.ask(given, JUDGEMENT)
+        proposals: dict[str, Item] = {}
+        for item in answer["items"]:
+            proposals.setdefault(item["finding_id"], item)
+        return [admitted(proposals.get(finding["id"]), finding, given) for finding in given["findings"]]
+
+
+def payload(inputs: Inputs) -> dict[str, Any]:
+    """What the model is asked about: findings, each with the protected paths it mentions."""
+    findings, protected = inputs.get("findings"), _strings(inputs.get("protected_paths"))
+    if not isinstance(findings, list):
+        raise InputError("findings inputs: findings must be a list")
+    rows = []
+    for index, finding in enumerate(findings):
+        if not isinstance(finding, Mapping) or not finding.get("id"):
+            raise InputError(f"findings inputs: findings.{index}: needs an id")
+        rows.append(
+            {
+                **finding,
+                "id": str(finding["id"]),
+                "protected_mentions": protected_mentions(finding, protected),
+            }
+        )
+    editable = inputs.get("editable") if isinstance(inputs.get("editable"), Mapping) else {}
+    return {
+        "findings": rows,
+        "editable": {kind: _strings((editable or {}).get(kind)) for kind in ("prompts", "code")},
+        "protected_paths": protected,
+    }
+
+
+def admitted(proposal: Item | None, finding: Mapping[str, Any], given: Mapping[str, Any]) -> Item:
+    """The proposal, or a rejection that says why it cannot be admitted."""
+    if proposal is None:
+        proposal = {"finding_id": finding["id"], "target": "", "change": "", "priority": "P2"}
+        return _rejected(proposal, finding, "no proposal was made for this finding")
+    reason = refusal(proposal, finding, given)
+    return proposal if reason is None else _rejected(proposal, finding, reason)
+
+
+def refusal(proposal: Item, finding: Mapping[str, Any], given: Mapping[str, Any]) -> str | None:
+    """Why a proposal may not be followed up, or None."""
+    action, target = proposal["action"], proposal["target"]
+    if action == "reject":
+        return None
+    mentioned = [*finding["protected_mentions"], *protected_mentions(proposal, given["protected_paths"])]
+    if mentioned:
+        return f"touches the protected path {mentioned[0]}"
+    kind = {"prompt_change": "prompts", "code_patch": "code"}.get(action)
+    if kind is not None and target not in given["editable"][kind]:
+        return f"{target or 'no target'} is not among the editable {kind}"
+    return None
+
+
+def is_protected(path: str, globs: Sequence[str]) -> bool:
+    """Does a path match a protected glob, or leave the repository? `*` also crosses `/`: rather too strict."""
+    clean = posixpath.normpath(path.strip())
+    if clean.startswith(("/", "..")):
+        return True
+    return any(
+        fnmatch.fnmatchcase(clean, pattern) or fnmatch.fnmatchcase(clean, pattern.rstrip("*").rstrip("/"))
+        for pattern in globs
+    )
+
+
+def protected_mentions(text: Mapping[str, Any], globs: Sequence[str]) -> list[str]:
+    """The protected paths that a finding, a proposal or a recommendation would touch."""
+    return list(dict.fromkeys(path for path in _paths(text) if is_protected(path, globs)))
+
+
+def _paths(row: Mapping[str, Any]) -> Iterator[str]:
+    """The paths a finding or proposal would touch: named outright, or mentioned in the change."""
+    for key in ("path", "target"):
+        if isinstance(row.get(key), str) and row[key].strip():
+            yield row[key]
+    change = row.get("change")
+    if isinstance(change, str):
+        yield from (match.group().rstrip(".") for match in _PATH.finditer(change))
+
+
+def _rejected(proposal: Item, finding: Mapping[str, Any], reason: str) -> Item:
+    target = proposal["target"] or str(finding.get("path") or finding.get("target_agent") or "")
+    return {**proposal, "action": "reject", "target": target, "why": reason}
+
+
+def _strings(value: object) -> list[str]:
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list | tuple) else []

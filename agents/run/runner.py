@@ -1,0 +1,172 @@
+"""How is one agent run, and what came of it? Whatever an agent does, the result is one row and one `Result`.
+
+An agent that hangs, crashes, exits or returns garbage becomes an error of a known kind; so does a source that failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agents.base import BaseAgent, Item, build_agent, in_thread
+from agents.manifest import AgentSpec
+from agents.market.sources import Source, SourceError
+from agents.model.call import Model
+from agents.texts.prompt_set import PromptSet
+from telemetry import logger
+from telemetry.record.run import instrument_agent_call_async
+
+SOURCE_TIMEOUT_S: Final = 60.0  # the last net; a live loader has shorter limits of its own
+_ROW: Final = (
+    "ts", "source", "source_mode", "prompt_hash", "model", "provider", "latency_ms", "tokens_in", "tokens_out",
+    "cost_usd", "cost_source", "signal_strength", "reward", "scoring_version", "error", "error_kind",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One input as bytes, so that every agent gets a copy of its own, and its hash."""
+
+    body: bytes
+    hash: str
+    as_of: str
+
+    def copy(self) -> dict[str, Any]:
+        import orjson
+
+        payload: dict[str, Any] = orjson.loads(self.body)
+        return payload
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run: its output, or None with the error on its row."""
+
+    agent: str
+    run_id: str
+    as_of: str | None
+    input_hash: str | None
+    output: list[Item] | None
+    row: Mapping[str, Any]
+    target: str | None = None  # whom a reviewer reviewed
+
+    @property
+    def name(self) -> str:
+        """For people: `reviewer of macro_watcher`."""
+        return f"{self.agent} of {self.target}" if self.target else self.agent
+
+    @property
+    def error_kind(self) -> str | None:
+        return None if self.output is not None else str(self.row.get("error_kind") or "agent")
+
+    def document(self) -> dict[str, Any]:
+        """What stands in `agents/outputs/<agent>.json`."""
+        about = {
+            "agent": self.agent,
+            "run_id": self.run_id,
+            "as_of": self.as_of,
+            "input_hash": self.input_hash,
+        }
+        return about | {name: self.row.get(name) for name in _ROW} | {"output": self.output}
+
+
+class Inputs:
+    """Loads each kind of input once per day, whoever asks for it."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._tasks: dict[tuple[str, str | None], asyncio.Task[Loaded]] = {}
+
+    async def get(self, kind: str, day: str | None) -> Loaded:
+        """The input; raises SourceError for everyone who asks when the source has failed."""
+        key = (kind, day)
+        if key not in self._tasks:
+            self._tasks[key] = asyncio.create_task(self._load(kind, day))
+        return await asyncio.shield(self._tasks[key])
+
+    async def _load(self, kind: str, day: str | None) -> Loaded:
+        try:
+            if (
+                self.source.mode == "snapshot"
+            ):  # a file that is in memory after the first day: no thread needed
+                return packed(self.source.load(kind, day))
+            async with asyncio.timeout(SOURCE_TIMEOUT_S):
+                return packed(await in_thread(lambda: self.source.load(kind, day)))
+        except SourceError:
+            raise
+        except TimeoutError:
+            raise SourceError(f"{kind}: nothing from the source within {SOURCE_TIMEOUT_S:g} s") from None
+        except Exception as problem:
+            raise SourceError(f"{kind}: {type(problem).__name__}: {problem}") from problem
+
+
+def packed(payload: Mapping[str, Any]) -> Loaded:
+    """The payload frozen as bytes."""
+    import orjson
+
+    from agents.market.sources import input_hash
+
+    return Loaded(orjson.dumps(payload), input_hash(payload), str(payload.get("as_of") or "")[:10])
+
+
+class Runner:
+    """Runs agents of one manifest on one model; keeps the agents it has built."""
+
+    def __init__(
+        self, prompts: PromptSet, model: Model, *, timeout_s: float | None, source_mode: str
+    ) -> None:
+        self.prompts, self.model, self.timeout_s, self.source_mode = prompts, model, timeout_s, source_mode
+        self._agents: dict[str, BaseAgent] = {}
+
+    async def run(
+        self, spec: AgentSpec, inputs: Loaded | SourceError, day: str | None = None, target: str | None = None
+    ) -> Result:
+        """One run, whatever happens in it: exactly one row in the log, never an exception."""
+        as_of = day or (inputs.as_of if isinstance(inputs, Loaded) else None) or None
+        input_hash = inputs.hash if isinstance(inputs, Loaded) else None
+        run_id = logger.new_run_id()
+        fields: dict[str, Any] = {
+            "run_id": run_id,
+            "as_of": as_of,
+            "input_hash": input_hash,
+            "source_mode": self.source_mode,
+        }
+        if target:
+            fields["target_agent"] = target
+        output: list[Item] | None = None
+        with logger.watch() as rows:
+            try:
+                agent = self._agent(spec, inputs)
+                if isinstance(agent, BaseAgent) and isinstance(inputs, Loaded):
+                    output = await agent.arun(inputs.copy(), timeout_s=self.timeout_s, **fields)
+                else:
+                    await instrument_agent_call_async(spec.name, _raising(agent), **fields)
+            except (Exception, SystemExit) as problem:  # noqa: BLE001 - logged on its row; the others go on
+                unlogged = f"{type(problem).__name__}: {problem}"
+            else:
+                unlogged = ""
+        row = next((row for row in reversed(rows) if row["run_id"] == run_id and row["kind"] == "run"), None)
+        return Result(
+            spec.name, run_id, as_of, input_hash, output, row or {"error": unlogged or None}, target
+        )
+
+    def _agent(self, spec: AgentSpec, inputs: Loaded | SourceError) -> BaseAgent | Exception:
+        """The agent; or why there is none, to be logged as its run."""
+        if isinstance(inputs, SourceError):
+            return inputs
+        if spec.name not in self._agents:
+            try:
+                self._agents[spec.name] = build_agent(spec, self.prompts, self.model)
+            except (Exception, SystemExit) as problem:  # noqa: BLE001 - importing an agent may do anything
+                return RuntimeError(f"{spec.module}: {type(problem).__name__}: {problem}")
+        return self._agents[spec.name]
+
+
+def _raising(problem: object) -> Any:
+    async def fail() -> None:
+        assert isinstance(problem, Exception)
+        raise problem
+
+    return fail

@@ -1,0 +1,1 @@
+"""What the model reads, and what competes for it."""

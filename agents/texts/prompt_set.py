@@ -1,0 +1,69 @@
+"""What does the model read? Prompt texts by path, from files or, for a trial, from memory.
+
+An override never touches the disk: a trial runs with its own `PromptSet`, and the tree stays as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+
+from agents.manifest import AgentSpec
+from telemetry.edge import script
+
+BETWEEN = "\n\n---\n\n"  # stands between the shared guidelines and the agent's own prompt
+MAX_CHARS = 200_000  # a prompt longer than this is a mistake, and would be paid for on every call
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class PromptSet:
+    """Prompt texts of one checkout, each read once, with some replaced in memory."""
+
+    def __init__(self, root: Path | None = None, overrides: Mapping[str, str] = _NONE) -> None:
+        self.root = script.root() if root is None else root
+        self.overrides = dict(overrides)
+        self._texts: dict[str, str] = dict(overrides)
+        self._systems: dict[tuple[str, ...], str] = {}
+
+    def text(self, path: str) -> str:
+        """The prompt at a repository-relative path."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+    def sha256(self, path: str) -> str:
+        """The SHA-256 of that prompt's text."""
+        return hashlib.sha256(self.text(path).encode()).hexdigest()
+
+    def system(self, spec: AgentSpec) -> str:
+        """What an agent's model is told: the shared prompts, then its own; empty for an agent without one."""
+        paths = spec.prompt_paths
+        if paths not in self._systems:
+            self._systems[paths] = BETWEEN.join(self.text(path).strip() for path in paths)
+        return self._systems[paths]
+
+    def hash(self, spec: AgentSpec) -> str:
+        """Twelve hex digits that name the system text in rows and reports."""
+        return hashlib.sha256(self.system(spec).encode()).hexdigest()[:12]
+
+    def with_overrides(self, overrides: Mapping[str, str]) -> PromptSet:
+        """The same prompts with some texts replaced."""
+        return PromptSet(self.root, {**self.overrides, **overrides})
+
+    def _read(self, path: str) -> str:
+        parts = PurePosixPath(path)
+        if parts.is_absolute() or ".." in parts.parts:
+            raise script.BadInput(f"{path}: a prompt path must stay inside the repository")
+        try:
+            text = (self.root / path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise script.BadInput(f"{path}: prompt cannot be read: {error}") from error
+        if not text.strip():
+            raise script.BadInput(f"{path}: the prompt is empty")
+        if len(text) > MAX_CHARS:
+            raise script.BadInput(
+                f"{path}: the prompt has {len(text)} characters, at most {MAX_CHARS} allowed"
+            )
+        return text

@@ -1,0 +1,1 @@
+"""Champion against challenger."""

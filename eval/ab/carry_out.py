@@ -1,0 +1,148 @@
+"""Carries out what an A/B night decided, whole or not at all.
+
+Report, decisions, champions and live prompts are several files. What is to be written is first put on record in one
+file outside the tree; a run that is killed while writing is finished by the next one, from that record.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agents.texts import variants
+from eval.ab.body import body
+from eval.ledger.decisions import Decision, prepared
+from eval.trials.journal import FOLDER
+from telemetry.edge import script
+
+REPORT = Path("meta/reports/ab_test_report.json")
+BODY = REPORT.with_suffix(".md")
+PENDING = FOLDER / "ab_test.pending.json"
+STAGED = FOLDER / "ab_test.staged"
+
+# What a decision keeps of the winning arm; the rest is in the report that it names by hash.
+_VERDICT = (
+    *("variant", "pair", "verdict", "effect", "ci_low", "ci_high", "confidence", "alpha", "e_value"),
+    *("wins", "ties", "losses", "cases_used", "cases_available", "guardrails", "lineage"),
+)
+
+
+@contextmanager
+def only_one(name: str = "ab_test") -> Iterator[None]:
+    """Refuses a second run in the same checkout; the lock ends with the process, however it ends."""
+    path = script.root() / FOLDER / f"{name}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(file, 20, 0).decode(errors="replace").strip()
+            raise script.Stopped(
+                f"another A/B run is at work in this checkout (process {holder}); wait for it to end"
+            ) from None
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(file)
+
+
+def carry_out(report: Mapping[str, Any], texts: Mapping[str, str]) -> None:
+    """Write the report, and for every promoted prompt its decision and its new text."""
+    written = _as_text(report)
+    digest = hashlib.sha256(written.encode()).hexdigest()
+    decided = [
+        asdict(_decision(test, arm, report, digest))
+        for test in report["tests"]
+        for arm in test["arms"]
+        if arm["promoted"]
+    ]
+    todo = {"report": written, "body": body(report), "decisions": decided, "texts": dict(texts)}
+    script.write_json(script.root() / PENDING, todo)
+    _apply(todo)
+
+
+def finish_pending() -> dict[str, Any] | None:
+    """Complete what a killed run had decided; its report, or None if there was nothing to complete."""
+    file = script.root() / PENDING
+    try:
+        todo = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as problem:
+        raise script.BadInput(f"{PENDING}: cannot be read ({problem}); remove it to start afresh") from None
+    if not all(_still_fits(decision, todo["texts"]) for decision in todo["decisions"]):
+        file.unlink()  # somebody has changed the prompt since: what was decided about the old one is void
+        return None
+    _apply(todo)
+    report: dict[str, Any] = json.loads(todo["report"])
+    return report
+
+
+def _apply(todo: Mapping[str, Any]) -> None:
+    """Everything is first written outside the tree, then moved into place: the tree changes within an instant."""
+    root = script.root()
+    files = {REPORT: todo["report"], BODY: todo["body"]}
+    files |= dict(prepared(Decision(**decision)) for decision in todo["decisions"])
+    for prompt, text in todo["texts"].items():
+        variants.checked_text(text, prompt)
+        files[variants.variant_file(prompt, variants.CHAMPION)] = text
+        files[variants.prompt_file(prompt)] = text
+    staged = []
+    for number, (path, text) in enumerate(files.items()):
+        waiting = root / STAGED / str(number)
+        script.write_atomic(waiting, text)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        staged.append((waiting, root / path))
+    for waiting, place in staged:
+        waiting.replace(place)
+    (root / PENDING).unlink(missing_ok=True)
+
+
+def _still_fits(decision: Mapping[str, Any], texts: Mapping[str, str]) -> bool:
+    prompt = decision["verdict"]["prompt"]
+    expected = {decision["before_sha256"], decision["after_sha256"]}
+    if prompt not in texts:
+        return False
+    files = (variants.prompt_file(prompt), variants.variant_file(prompt, variants.CHAMPION))
+    present = [file for name in files if (file := script.root() / name).exists()]
+    return all(hashlib.sha256(file.read_bytes()).hexdigest() in expected for file in present)
+
+
+def _decision(
+    test: Mapping[str, Any], arm: Mapping[str, Any], report: Mapping[str, Any], digest: str
+) -> Decision:
+    return Decision(
+        decision="promote",
+        kind="ab_champion",
+        subject=variants.folder(test["prompt"]).name,
+        date=report["generated_at"][:10],
+        before_sha256=test["champion_sha256"],
+        after_sha256=arm["sha256"],
+        report_sha256=digest,
+        verdict={"prompt": test["prompt"], **{name: arm[name] for name in _VERDICT}},
+        metadata=report["metadata"],
+    )
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def promoted_texts(report: Mapping[str, Any], arms: Sequence[Any]) -> dict[str, str]:
+    """Prompt -> new text, for every promoted arm of the report."""
+    by_hash = {(arm.variant.prompt, arm.variant.sha256): arm.variant.text for arm in arms}
+    return {
+        test["prompt"]: by_hash[test["prompt"], arm["sha256"]]
+        for test in report["tests"]
+        for arm in test["arms"]
+        if arm["promoted"]
+    }

@@ -1,0 +1,111 @@
+"""How does each challenger stand against the champion, case by case? Trials go in as they finish, in any order.
+
+A case counts for a comparison once both arms have finished all their trials on it, and cases are taken in the planned
+order only: what finished early by chance waits for its turn, else fast cases would be seen first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from eval.ab.plan import CONTROL, Arm, Plan, Test, Unit
+from eval.ab.sequential import PairedTest
+from eval.trials.trial import Job, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One case that counted: what both arms did on it."""
+
+    unit: Unit
+    weight: float
+    champion: tuple[Trial, ...]
+    challenger: tuple[Trial, ...]
+
+    @property
+    def difference(self) -> float:
+        return mean_score(self.challenger) - mean_score(self.champion)
+
+
+def mean_score(trials: Sequence[Trial]) -> float:
+    """Over the trials that counted."""
+    return fmean(trial.score for trial in trials if trial.score is not None)
+
+
+class Comparison:
+    """One challenger against the champion."""
+
+    def __init__(self, plan: Plan, test: Test, arm: Arm) -> None:
+        self.test, self.arm, self.trials = test, arm, plan.settings.trials
+        self.units = test.units(plan.order)
+        sizes = Counter(unit.spec.name for unit in self.units)
+        self.weights = [1 / sizes[unit.spec.name] for unit in self.units]  # every agent counts equally
+        self.statistics = PairedTest(
+            len(self.units), test.alpha, plan.settings.min_effect, self.weights, plan.settings.min_cases
+        )
+        self.pairs: list[Pair] = []
+        self.lost: list[Unit] = []  # cases on which an arm had no answer for reasons of infrastructure
+        self._next = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether it still wants cases."""
+        return self.statistics.decision is None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every planned case was seen."""
+        return self._next >= len(self.units)
+
+    def advance(self, finished: dict[tuple[str, str, str], list[Trial]]) -> None:
+        """Take the cases whose turn has come."""
+        while self.open and not self.exhausted:
+            unit, weight = self.units[self._next], self.weights[self._next]
+            champion = finished.get((CONTROL, *unit.key), [])
+            challenger = finished.get((self.arm.label, *unit.key), [])
+            if len(champion) < self.trials or len(challenger) < self.trials:
+                return
+            self._next += 1
+            if not any(t.counted for t in champion) or not any(t.counted for t in challenger):
+                self.lost.append(unit)
+                continue
+            pair = Pair(unit, weight, tuple(champion), tuple(challenger))
+            self.pairs.append(pair)
+            # Means of scores in 0..1 may differ by a rounding error more than 1.
+            self.statistics.add(max(-1.0, min(1.0, pair.difference)), weight)
+
+
+class Board:
+    """All comparisons of a night."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.comparisons = [Comparison(plan, test, arm) for test in plan.tests for arm in test.arms]
+        self.finished: dict[tuple[str, str, str], list[Trial]] = defaultdict(list)
+        self.seen: list[Trial] = []
+
+    def see(self, trial: Trial) -> None:
+        """One more trial is finished."""
+        self.seen.append(trial)
+        self.finished[(trial.arm, trial.agent, trial.case_id)].append(trial)
+        for comparison in self.comparisons:
+            if trial.arm in (CONTROL, comparison.arm.label) and trial.agent in comparison.test.agents:
+                comparison.advance(self.finished)
+
+    def feed(self, units: Sequence[Unit], *, until_decided: bool = True) -> Iterator[Job]:
+        """Jobs case by case, arms side by side, the first place going round; decided arms drop out."""
+        for unit in units:
+            arms = [
+                one.arm
+                for one in self.comparisons
+                if unit.spec.name in one.test.agents and (one.open or not until_decided)
+            ]
+            if not arms:
+                continue
+            jobs = [(CONTROL, self.plan.control), *((arm.label, arm.prompts) for arm in arms)]
+            for number in range(self.plan.settings.trials):
+                for label, prompts in jobs[number % len(jobs) :] + jobs[: number % len(jobs)]:
+                    yield Job(label, prompts, unit.spec, unit.case, number)

@@ -1,0 +1,195 @@
+"""One A/B night from plan to outcome: what to compare, run or merge it, report, carry out, remember."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agents.manifest import Manifest, load_manifest
+from agents.model_flags import ModelOptions
+from agents.texts import variants
+from eval.ab import report as ab_report
+from eval.ab.body import body
+from eval.ab.carry_out import carry_out, finish_pending, only_one, promoted_texts
+from eval.ab.compare import Board
+from eval.ab.memory import rows_for_history
+from eval.ab.plan import Plan, Settings, make_plan
+from eval.ab.run import SHARDS, Limits, merge, run
+from eval.ledger.history import HISTORY, append_history
+from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
+from eval.trials.journal import Journal
+from eval.trials.shards import read_shards, shard_file
+from telemetry.edge import script
+from telemetry.edge.markdown import cell
+
+JOURNAL = Path(".ratchet/ab_test.jsonl")  # kept after the run: the same night again costs no call
+NOTHING = "nothing to compare"
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One run as asked for; None means: as the manifest says."""
+
+    prompts: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    ask: ModelOptions = field(default_factory=ModelOptions)
+    shard: tuple[int, int] = (1, 1)
+    merge: Path | None = None
+    quiet: bool = False
+
+
+def run_night(night: Night) -> dict[str, Any]:
+    """Plan, run, decide, carry out. The report; one without tests if there was nothing to compare."""
+    sharded = night.shard[1] > 1
+    with only_one("ab_test" if not sharded else f"ab_test-{night.shard[0]}-of-{night.shard[1]}"):
+        if not sharded:
+            unfinished = finish_pending()
+            if unfinished is not None and not night.settings.get("force"):
+                _announce(unfinished)
+                return unfinished
+        git = GitState()
+        manifest = load_manifest()
+        plan, board, stopped = _measured(night, manifest)
+        report = _report(night, manifest, plan, board, stopped, git)
+        if plan.arms and not sharded:
+            carry_out(report, promoted_texts(report, plan.arms))
+            _remember(report, board)
+        _announce(report, night.shard)
+        return report
+
+
+def _measured(night: Night, manifest: Manifest) -> tuple[Plan, Board, str]:
+    """The trials of this night: from the shards, or run here, or in part from the journal."""
+    settings = settings_of(night, manifest)
+    if night.merge is not None:
+        shards = read_shards(night.merge)
+        plan = make_plan(manifest, night.prompts, settings, shards.model)
+        return plan, *merge(plan, shards)
+    ask = asked(night, manifest)
+    model = ask.model(spec.model for spec in manifest.enabled())
+    plan = make_plan(manifest, night.prompts, settings, model_identity(model))
+    if not plan.arms:
+        return plan, Board(plan), ""
+    path = JOURNAL if night.shard[1] == 1 else shard_file(SHARDS, night.shard)
+    with Journal(script.root() / path, plan.about, resume=not settings.force) as journal:
+        return plan, *run(
+            plan, model, journal, Limits(ask.concurrency, ask.max_usd, night.shard, night.quiet)
+        )
+
+
+def settings_of(night: Night, manifest: Manifest) -> Settings:
+    """What the manifest says, unless told otherwise."""
+    given = {name: value for name, value in night.settings.items() if value is not None}
+    given |= {"seed": night.ask.seed, "offline_noise": night.ask.offline_noise}
+    settings = replace(Settings(**asdict(manifest.ab_test)), **given)
+    if not 0 < settings.alpha <= 0.5:
+        raise script.BadInput(f"--alpha {settings.alpha}: must lie between 0 and 0.5")
+    if not 0 <= settings.min_effect < 1:
+        raise script.BadInput(f"--min-effect {settings.min_effect}: must lie in 0..1")
+    return settings
+
+
+def asked(night: Night, manifest: Manifest) -> ModelOptions:
+    """How the model is asked, within the manifest's budget."""
+    return night.ask.within(manifest.budget)
+
+
+def _report(
+    night: Night, manifest: Manifest, plan: Plan, board: Board, stopped: str, git: GitState
+) -> dict[str, Any]:
+    """The report, checked against its schema before anything is written."""
+    origins = {row.sha256: row for test in plan.tests for row in variants.lineage(test.prompt)}
+    tests = ab_report.tests(board, ab_report.Ended(stopped), origins)
+    own = [trial for trial in board.seen if not trial.resumed]
+    metadata = replay_metadata(
+        git,
+        suites=plan.suites,
+        prompts=plan.about["prompts"],
+        seen=seen_in(board.seen),
+        seed=plan.settings.seed,
+        run_type="ab_test",
+        **_run_url(),
+    )
+    report = {
+        "schema_version": ab_report.SCHEMA_VERSION,
+        "generated_at": metadata["generated_at"],
+        "status": "stopped" if stopped else "complete",
+        "stop_reason": stopped,
+        "promoted": [test["prompt"] for test in tests if test["promoted"]],
+        "settings": asdict(plan.settings),
+        "spend": {
+            "trials": len(board.seen),
+            "trials_resumed": len(board.seen) - len(own),
+            "calls": sum(len(trial.turns) for trial in board.seen),
+            "cost_usd": ab_report.total_cost(board.seen),
+            "max_usd": asked(night, manifest).max_usd,
+        },
+        "command": _command(plan, night),
+        "problems": list(plan.problems),
+        "tests": tests,
+        "metadata": metadata,
+    }
+    if problems := ab_report.problems_of(report):
+        raise AssertionError(f"the report breaks its own schema: {'; '.join(problems)}")
+    return report
+
+
+def _command(plan: Plan, night: Night) -> str:
+    """What to type to get the same run again."""
+    settings = plan.settings
+    words = ["python", "-m", "eval.ab_testing"]
+    for test in plan.tests:
+        if test.arms:
+            words += ["--prompt", test.prompt]
+    words += ["--trials", str(settings.trials), "--alpha", f"{settings.alpha:g}"]
+    words += ["--min-effect", f"{settings.min_effect:g}", "--seed", str(settings.seed)]
+    if settings.split != "holdout":
+        words += ["--split", settings.split]
+    if settings.offline_noise:
+        words += ["--offline-noise", f"{settings.offline_noise:g}"]
+    return shlex.join([*words, "--force"])
+
+
+def _run_url() -> dict[str, str]:
+    """Where this run's log is, if GitHub runs it."""
+    server, name, run = (
+        os.environ.get(f"GITHUB_{part}", "") for part in ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    )
+    if not (server and name and run.isdigit()):
+        return {}
+    return {"run_id": run, "run_url": f"{server}/{name}/actions/runs/{run}"}
+
+
+def _remember(report: dict[str, Any], board: Board) -> None:
+    """One line of history for every set of comparisons, once, if a model was really called for it."""
+    rows = rows_for_history(report["tests"])
+    if not any(trial.counted and trial.turns for trial in board.seen):
+        return
+    file = script.root() / HISTORY
+    if all(trial.resumed for trial in board.seen) and file.exists():
+        known = file.read_text(encoding="utf-8", errors="replace")
+        if all(f'"{row["pair"]}"' in known for row in rows):
+            return
+    summary = {"comparisons": rows, "promoted": report["promoted"], "spend": report["spend"]}
+    append_history("ab_test", summary, report["metadata"])
+
+
+def _announce(report: dict[str, Any], shard: tuple[int, int] = (1, 1)) -> None:
+    """To GitHub: the step outputs and the job summary."""
+    script.set_output("promoted", "true" if report["promoted"] else "false")
+    script.set_output("prompts", json.dumps(report["promoted"]))
+    problems = "".join(f"\n- {cell(problem, 300)}" for problem in report["problems"])
+    if shard[1] > 1:
+        script.job_summary(
+            f"### A/B test, shard {shard[0]} of {shard[1]}\n\n{report['spend']['trials']} trials."
+        )
+    elif report["tests"]:
+        script.job_summary(body(report))
+    else:
+        script.job_summary(
+            f"### A/B test\n\n{NOTHING.capitalize()}: no prompt has a new challenger.\n{problems}"
+        )

@@ -1,0 +1,1 @@
+"""What a case is, and how right an answer is."""

@@ -1,0 +1,78 @@
+"""What was decided, when, and on what evidence? One immutable file per decision in `meta/decisions/`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from telemetry.edge import script
+
+FOLDER = Path("meta/decisions")
+SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
+
+Act = Literal["promote", "keep", "disable", "revive", "propose"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What changes for which subject, by which evidence; hashes are of the text or file that changed."""
+
+    decision: Act
+    kind: str  # of pull request: ab_champion, retirement, ...
+    subject: str
+    date: str
+    before_sha256: str | None
+    after_sha256: str | None
+    report_sha256: str | None
+    verdict: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+
+def write_decision(decision: Decision) -> Path:
+    """Keep a decision under a name of its own, checked; the same one twice is one file. Relative to the root."""
+    path, text = prepared(decision)
+    script.write_atomic(script.root() / path, text)
+    return path
+
+
+def prepared(decision: Decision) -> tuple[Path, str]:
+    """Where a decision goes, relative to the root, and its text; an earlier one is never overwritten."""
+    fields = {field: getattr(decision, field) for field in Decision.__slots__}
+    row = json.loads(json.dumps(fields, default=dict, allow_nan=False))  # any mapping becomes a plain one
+    _check(row, "decision")
+    stem = f"{decision.date}-{decision.kind}-{decision.subject}"
+    number = 1
+    while True:
+        path = FOLDER / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
+        file = script.root() / path
+        if not file.exists() or _load(file, path) == row:
+            text = json.dumps(row, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+            return path, text + "\n"
+        number += 1
+
+
+def decisions() -> Iterator[tuple[Path, Decision]]:
+    """Every decision of this checkout, oldest first; a broken file is bad input, named."""
+    for file in sorted((script.root() / FOLDER).glob("*.json")):
+        path = FOLDER / file.name
+        row = _load(file, path)
+        _check(row, str(path))
+        yield path, Decision(**row)
+
+
+def _load(file: Path, shown: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise script.BadInput(f"{shown}: not a decision ({problem})") from None
+
+
+def _check(row: Any, where: str) -> None:
+    from agents.model import schema as schema_check
+
+    problems = schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), row)
+    if problems:
+        raise script.BadInput(f"{where}: {'; '.join(problems)}")

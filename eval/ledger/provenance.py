@@ -1,0 +1,145 @@
+"""With what exactly was this measured? The replay metadata in every result, report and decision.
+
+Enough to run the same thing again: the code (commit, dirty flag), the suites and prompts (hashes), the model (asked and
+answered, provider, temperature, seed), the prices and the packages.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import metadata as installed
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from telemetry import logger
+from telemetry.edge import script
+
+if TYPE_CHECKING:
+    from eval.trials.trial import Trial
+
+PACKAGES = ("genai-prices", "jsonschema", "numpy", "openai", "orjson", "pyyaml")  # what a score may depend on
+
+
+class GitState:
+    """The commit of a checkout and whether it has changes; asked in the background, waited for when read."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        here = script.root() if root is None else root
+        self._asked = [
+            _git(here, "rev-parse", "--verify", "HEAD"),
+            _git(here, "status", "--porcelain", "--untracked-files=no"),
+        ]
+        self._read: tuple[str | None, bool | None] | None = None
+
+    def read(self) -> tuple[str | None, bool | None]:
+        """(commit, dirty); None outside a git checkout."""
+        if self._read is None:
+            commit, changes = (_answer(process) for process in self._asked)
+            dirty = None if changes is None or commit is None else bool(changes)
+            self._read = (commit, dirty)
+        return self._read
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the trials of a run say about the model that answered them."""
+
+    models_asked: tuple[str, ...]
+    models_answered: tuple[str, ...]
+    providers: tuple[str, ...]
+    temperatures: tuple[float, ...]
+    price_list_versions: tuple[str, ...]
+
+
+def seen_in(trials: Iterable[Trial]) -> Seen:
+    """Each distinct value once, sorted."""
+    found: tuple[set[Any], ...] = (set(), set(), set(), set(), set())
+    for trial in trials:
+        temperatures = [turn.get("temperature") for turn in trial.turns]
+        singles = ([trial.model], [trial.model_answered], [trial.provider])
+        for values, into in zip((*singles, temperatures, [trial.price_list_version]), found, strict=True):
+            into.update(value for value in values if value is not None)
+    return Seen(*(tuple(sorted(values)) for values in found))
+
+
+def replay_metadata(
+    git: GitState,
+    *,
+    suites: Mapping[str, str],
+    prompts: Mapping[str, str],
+    seen: Seen,
+    seed: int,
+    **more: Any,
+) -> dict[str, Any]:
+    """The metadata block; `suites` and `prompts` map a path to the SHA-256 of its content, `more` is kept as it is."""
+    commit, dirty = git.read()
+    return {
+        "generated_at": logger.utc_now(),
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "scoring_version": logger.SCORING_VERSION,
+        "suites": dict(suites),
+        "prompts": dict(prompts),
+        "model_asked": _one_or_list(seen.models_asked),
+        "model_answered": _one_or_list(seen.models_answered),
+        "provider": _one_or_list(seen.providers),
+        "temperature": _one_or_list(seen.temperatures),
+        "price_list_version": _one_or_list(seen.price_list_versions),
+        "seed": seed,
+        "packages": dict(packages()),
+        **more,
+    }
+
+
+def model_identity(model: object) -> dict[str, str | None]:
+    """What a model is before it answered anything: for the key of a journal, and of a decision."""
+    inner = getattr(model, "inner", model)  # a cap around a model is not another model
+    provider = getattr(inner, "provider", None) or type(inner).__name__
+    return {
+        "provider": str(provider),
+        "model": getattr(inner, "model", None),
+        "base_url": getattr(inner, "base_url", None),
+    }
+
+
+@functools.cache
+def packages() -> Mapping[str, str]:
+    """Versions of Python and of the packages a score may depend on."""
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = installed.version(name)
+        except installed.PackageNotFoundError:
+            versions[name] = "missing"
+    return MappingProxyType(versions)
+
+
+def _one_or_list(values: tuple[Any, ...]) -> Any:
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _git(root: Path, *arguments: str) -> subprocess.Popen[str] | None:
+    try:
+        return subprocess.Popen(
+            ["git", "-C", str(root), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+    except OSError:  # no git on this machine: the commit is unknown
+        return None
+
+
+def _answer(process: subprocess.Popen[str] | None) -> str | None:
+    if process is None:
+        return None
+    text, _ = process.communicate()
+    return text.strip() if process.returncode == 0 else None

@@ -1,0 +1,1 @@
+"""How trials are run and summed."""

@@ -1,0 +1,106 @@
+"""Which trials are done already? One JSON line per finished trial, so that a killed run goes on where it was.
+
+The first line names the configuration (its key, and the parts that made it). A journal with another key was written
+for another prompt, suite, model or seed: it is started afresh. A line torn by a kill is dropped; its trial runs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from telemetry import logger
+from telemetry.edge import script
+
+FOLDER = Path(".ratchet")  # below the root; ignored by git
+MAX_AGE_S = 20 * 3600  # since its last line; what was left over from yesterday is not part of tonight
+
+
+def key_of(about: Mapping[str, Any]) -> str:
+    """Sixteen hex digits that name a configuration: hashes of suites and prompts, model, provider, seed, ..."""
+    text = json.dumps(about, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Journal:
+    """Rows of finished trials by identity, on disk as they come. One writer at a time: a second one is refused.
+
+    `about` describes the configuration; its hash is the key. With `resume=False` whatever is there is thrown away.
+    """
+
+    def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool = True) -> None:
+        self.path, self.key = path, key_of(about)
+        self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._file = self._open()
+        fresh = time.time() - os.fstat(self._file).st_mtime <= MAX_AGE_S
+        keep = self._read() if resume and fresh else 0
+        if keep == 0:
+            self.rows.clear()
+        os.ftruncate(self._file, keep)
+        if keep == 0:
+            self._write({"journal": self.key, "about": dict(about)})
+
+    def add(self, identity: tuple[Any, ...], row: Mapping[str, Any]) -> None:
+        """Put one finished trial on record; it counts as done once this returns."""
+        self._write({"identity": identity, "row": row})
+
+    def close(self) -> None:
+        """Let go of the file; the next run may resume from it."""
+        os.close(self._file)
+
+    def remove(self) -> None:
+        """The run is complete and written elsewhere: nothing is left to resume."""
+        self.path.unlink(missing_ok=True)
+        self.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):  # removed within the block: closed already
+            self.close()
+
+    def _open(self) -> int:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            raise script.Stopped(f"{self.path}: another run is at work on this; wait for it to end") from None
+        return file
+
+    def _read(self) -> int:
+        """Load the rows that belong to our key; returns how many bytes of the file are whole lines of them."""
+        import orjson
+
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            file.seek(0)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        lines = whole.splitlines()
+        try:
+            if not lines or orjson.loads(lines[0]).get("journal") != self.key:
+                return 0
+            for line in lines[1:]:
+                entry = orjson.loads(line)
+                self.rows[tuple(entry["identity"])] = entry["row"]
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):  # not one of ours: begin again
+            return 0
+        return len(whole)
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        line = logger.encode(entry)
+        written = os.write(self._file, line)
+        if written != len(line):
+            raise OSError(f"{self.path}: {written} of {len(line)} bytes written; is the disk full?")

@@ -1,0 +1,137 @@
+"""Runs many trials at once. The harness and the A/B test stand on this.
+
+- A **job** says what to run: arm label, that arm's `PromptSet` (texts in memory), agent, case, trial number.
+- A **trial** is what came of it. `ok` and `score` are None if the infrastructure failed (endpoint, rate limit, budget,
+  source): such a trial says nothing about the agent and counts for nobody (`trial.counted` is False). An answer that
+  does not parse and an agent that crashes are the arm's own fault: `ok` is False, `score` 0.
+- A **journal** (`eval/journal.py`) holds finished trials on disk. A counted trial found there is not run again.
+
+    with Journal(path, about) as journal:
+        async with aclosing(run_trials(jobs, model, concurrency=16, journal=journal, source="ab_test")) as trials:
+            async for trial in trials:  # in the order in which they finish
+                ...
+
+`jobs` is any iterable, pulled lazily, one job when there is room for it: a generator that looks at the trials seen
+so far and returns stops the feed early; what is in flight still finishes and is yielded. Leaving the loop inside
+`aclosing` cancels what is in flight instead. Every trial leaves a `run` row (the agent's) and an `evaluation` row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from typing import Any
+
+from agents.base import BaseAgent, build_agent
+from agents.manifest import AgentSpec
+from agents.model.call import Model
+from agents.texts.prompt_set import PromptSet
+from eval.grading.judge import Judge
+from eval.trials.journal import Journal
+from eval.trials.trial import Job, Recorder, Trial, from_row, run_trial, to_row
+from telemetry import logger
+
+__all__ = ["Breaker", "Job", "Journal", "Trial", "collect", "run_trials"]
+
+# Allocations between two collections while trials run. The default of 700 has the collector walk the SDK's 100,000
+# objects again and again and find nothing: 0.15 ms per trial.
+PATIENT = (20_000, 20, 100)
+
+Build = Callable[[AgentSpec, PromptSet, Model], BaseAgent]
+
+
+class Breaker:
+    """Says when to stop feeding: the budget is spent, or `limit` trials in a row failed by infrastructure."""
+
+    def __init__(self, limit: int = 32) -> None:
+        self.limit, self.in_a_row, self.reason = limit, 0, ""
+
+    def see(self, trial: Trial) -> None:
+        """Take note of a finished trial."""
+        self.in_a_row = 0 if trial.counted else self.in_a_row + 1
+        if trial.error_kind == "budget":
+            self.reason = self.reason or f"budget reached: {trial.error}"
+        elif self.in_a_row >= self.limit:
+            self.reason = self.reason or f"outage: {self.in_a_row} calls in a row failed, last: {trial.error}"
+
+
+async def run_trials(
+    jobs: Iterable[Job],
+    model: Model,
+    *,
+    concurrency: int = 16,
+    journal: Journal | None = None,
+    source: str = "eval",
+    judge: Judge | None = None,
+    build: Build = build_agent,
+) -> AsyncGenerator[Trial, None]:
+    """Run jobs, at most `concurrency` at once, and yield trials as they finish."""
+    judge = judge or Judge(model)
+    recorder = Recorder(model)
+    agents: dict[tuple[int, str], BaseAgent] = {}
+    running: set[asyncio.Task[Trial]] = set()
+    finished: deque[asyncio.Task[Trial]] = deque()
+    wake = asyncio.Event()
+
+    def done(task: asyncio.Task[Trial]) -> None:
+        finished.append(task)
+        wake.set()
+
+    async def one(job: Job, agent: BaseAgent) -> Trial:
+        with logger.source(source):
+            trial = await run_trial(job, agent, judge)
+        if journal is not None:
+            journal.add(trial.identity, to_row(trial))
+        return trial
+
+    feed = iter(jobs)
+    more = True
+    collector = gc.get_threshold()
+    gc.set_threshold(*PATIENT)
+    try:
+        while True:
+            while more and len(running) < concurrency:
+                job = next(feed, None)
+                if job is None:
+                    more = False
+                    break
+                known = _from_journal(journal, job)
+                if known is not None:
+                    yield known
+                    continue
+                place = (id(job.prompts), job.spec.name)
+                if place not in agents:
+                    agents[place] = build(job.spec, job.prompts, recorder)
+                task = asyncio.create_task(one(job, agents[place]))
+                task.add_done_callback(done)
+                running.add(task)
+            if not running:
+                return
+            if not finished:
+                wake.clear()
+                await wake.wait()
+            task = finished.popleft()
+            running.discard(task)
+            yield task.result()
+    finally:
+        gc.set_threshold(*collector)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def collect(jobs: Iterable[Job], model: Model, **options: Any) -> list[Trial]:
+    """All trials of `jobs`, in the order in which they finished."""
+    async with aclosing(run_trials(jobs, model, **options)) as trials:
+        return [trial async for trial in trials]
+
+
+def _from_journal(journal: Journal | None, job: Job) -> Trial | None:
+    """A finished trial; one that an outage spoilt is run again."""
+    row = None if journal is None else journal.rows.get(job.identity)
+    if row is None or row["score"] is None:
+        return None
+    return from_row(row)

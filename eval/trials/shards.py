@@ -1,0 +1,134 @@
+"""Which part of a run is ours, and what do all parts add up to? `--shard I/N` on each machine, `--merge DIR` on one.
+
+A shard leaves its trials in a file (a journal: `eval/journal.py`) and decides nothing; a merge reads the files and
+goes on as if all had been run in one piece.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telemetry.edge import script
+
+if TYPE_CHECKING:
+    from eval.trials.trial import Trial
+
+RESULTS = Path("eval/results")  # data, not part of the tree; no hidden folder: artifacts leave those out
+_FILE = re.compile(r"shard-(\d+)-of-(\d+)\.jsonl")
+_MODEL = ("provider", "model", "base_url")  # the part of a configuration that only the endpoint's side knows
+
+
+def shard(text: str) -> tuple[int, int]:
+    """An argument type: the I-th of N parts, from 1."""
+    part, _, of = text.partition("/")
+    if not (text.isascii() and part.isdecimal() and of.isdecimal() and 1 <= int(part) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text}: must be I/N with 1 <= I <= N")
+    return int(part), int(of)
+
+
+def add_shard_flags(made: argparse.ArgumentParser, folder: Path) -> None:
+    """The two flags; `folder` is where this script's shards leave their files."""
+    add = made.add_argument
+    add(
+        "--shard",
+        type=shard,
+        default=(1, 1),
+        metavar="I/N",
+        help="run only the I-th of N parts; then --merge",
+    )
+    add("--merge", type=Path, metavar="DIR", help=f"sum up the shards in DIR ({folder}), without any call")
+
+
+def one_at_a_time(args: argparse.Namespace) -> None:
+    """Refuse a run that is a part and the whole."""
+    if args.merge is not None and args.shard[1] > 1:
+        raise script.BadInput("--shard and --merge: one at a time")
+
+
+def shard_file(folder: Path, place: tuple[int, int]) -> Path:
+    """Where a shard leaves its trials, relative to the root."""
+    part, of = place
+    return folder / f"shard-{part}-of-{of}.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """What the shards of a run left behind."""
+
+    about: Mapping[str, Any]
+    trials: tuple[Trial, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """Who answered: known to the shards, which had the key."""
+        return {name: self.about.get(name) for name in _MODEL}
+
+    @property
+    def stopped(self) -> str:
+        """Why the run is not whole, if it is not."""
+        return f"shards missing: {', '.join(self.missing)}" if self.missing else ""
+
+    def check(self, about: Mapping[str, Any]) -> None:
+        """Refuse shards of another configuration than the one asked for."""
+        if changed := ", ".join(_differing(_plain(about), self.about)):
+            raise script.BadInput(f"--merge: the shards belong to another run ({changed} changed since)")
+
+
+def read_shards(folder: Path) -> Shards:
+    """Read every shard below a folder (relative to the root); they have to be of one configuration."""
+    from eval.trials.journal import key_of
+
+    found: dict[tuple[int, int], tuple[dict[str, Any], list[Trial]]] = {}
+    for file in sorted((script.root() / folder).rglob("shard-*-of-*.jsonl")):
+        if match := _FILE.fullmatch(file.name):
+            found[int(match[1]), int(match[2])] = _read(file)
+    if not found:
+        raise script.BadInput(f"--merge {folder}: no shard-I-of-N.jsonl below it")
+    if len({of for _, of in found}) > 1:
+        raise script.BadInput(f"--merge {folder}: shards of different N: {sorted({of for _, of in found})}")
+    abouts = {key_of(about): about for about, _ in found.values()}
+    if len(abouts) > 1:
+        differing = ", ".join(_differing(*list(abouts.values())[:2]))
+        raise script.BadInput(f"--merge {folder}: the shards are of different runs (other {differing})")
+    of = next(of for _, of in found)
+    missing = tuple(f"{part}/{of}" for part in range(1, of + 1) if (part, of) not in found)
+    trials = [trial for _, (_, rows) in sorted(found.items()) for trial in rows]
+    return Shards(next(iter(abouts.values())), tuple(trials), missing)
+
+
+def _read(file: Path) -> tuple[dict[str, Any], list[Trial]]:
+    """The configuration and the trials of a journal; a trial that was run again counts once, as it was last."""
+    import json
+
+    from eval.trials.trial import from_row
+
+    try:
+        lines = file.read_bytes().splitlines()
+        about = json.loads(lines[0])["about"]
+        rows: dict[tuple[Any, ...], Any] = {}
+        for line in lines[1:]:
+            try:
+                entry = json.loads(line)
+            except ValueError:  # torn by a kill: that trial was not finished
+                continue
+            rows[tuple(entry["identity"])] = entry["row"]
+        return about, [from_row(row) for row in rows.values()]
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as problem:
+        raise script.BadInput(f"{file}: not a shard ({problem})") from None
+
+
+def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in {*a, *b} if a.get(name) != b.get(name))
+
+
+def _plain(value: Any) -> Any:
+    """As it comes back from JSON: lists for tuples, text for keys."""
+    import json
+
+    return json.loads(json.dumps(value, default=str))

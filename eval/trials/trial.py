@@ -1,0 +1,318 @@
+"""What is one trial, and what came of it? One agent, with one arm's prompts, on one case, graded."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import importlib
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from itertools import zip_longest
+from typing import Any
+
+from agents.base import BaseAgent, in_thread
+from agents.manifest import AgentSpec
+from agents.model.call import Completion, Message, Model
+from agents.model.nonce import nonce
+from agents.texts.prompt_set import PromptSet
+from eval.grading.graders import Grade, Part, grade
+from eval.grading.judge import Judge, grade_judged
+from eval.grading.rubric import Rubric, gated, rubric
+from eval.suites import Case
+from telemetry import logger
+from telemetry.edge import limits, script
+from telemetry.record.run import error_kind
+
+Identity = tuple[str, str, str, int]
+TEMPERATURE = 0.2  # what a model is asked at if its agent says nothing else; the default of `Model.complete`
+
+# Fields of an `llm_call` row that make up a turn of a trial.
+_TURN = (
+    "model_asked",
+    "model_answered",
+    "provider",
+    "latency_ms",
+    "tokens_in",
+    "tokens_out",
+    "cost_usd",
+    "attempts",
+    "request_id",
+    "finish_reason",
+    "error_kind",
+)
+
+_asked: ContextVar[list[dict[str, Any]] | None] = ContextVar("asked", default=None)
+
+
+class Recorder:
+    """A model that notes, for the trial it is asked in, what it was asked: hashes of the messages, the temperature."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> Completion:
+        """Pass the call on."""
+        asked = _asked.get()
+        try:
+            return await self.model.complete(messages, **options)
+        finally:
+            if asked is not None:
+                hashes = [_short_hash(str(message.get("content"))) for message in messages]
+                asked.append(
+                    {"messages_sha256": hashes, "temperature": options.get("temperature", TEMPERATURE)}
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One trial to run."""
+
+    arm: str
+    prompts: PromptSet
+    spec: AgentSpec
+    case: Case
+    trial_no: int = 0
+
+    @property
+    def identity(self) -> Identity:
+        """What makes this trial this trial, within one configuration."""
+        return (self.arm, self.spec.name, self.case.id, self.trial_no)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of a job."""
+
+    arm: str
+    agent: str
+    case_id: str
+    trial_no: int
+    ok: bool | None
+    score: float | None
+    error: str | None
+    error_kind: str | None
+    latency_ms: float
+    cost_usd: float | None
+    cost_source: str
+    tokens_in: int | None
+    tokens_out: int | None
+    tokens_thinking: int | None
+    output: Any
+    reasons: tuple[str, ...]  # what went wrong, by grader
+    parts: tuple[Part, ...]
+    rubric: Rubric | None
+    run_id: str
+    prompt_hash: str | None
+    model: str | None  # as asked
+    model_answered: str | None
+    provider: str | None
+    price_list_version: str | None
+    turns: tuple[Mapping[str, Any], ...] = ()  # one per model call
+    raw_output: str | None = None  # only if it did not parse
+    resumed: bool = False  # taken from the journal, not run
+
+    @property
+    def counted(self) -> bool:
+        """Whether it says something about the agent; an outage does not."""
+        return self.score is not None
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the job it came from."""
+        return (self.arm, self.agent, self.case_id, self.trial_no)
+
+
+async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
+    """Run and grade one trial, and log its `evaluation` row."""
+    run_id = logger.new_run_id()
+    marked = nonce.set("/".join(map(str, job.identity)))
+    start = time.perf_counter()
+    output: Any = None
+    problem: Exception | None = None
+    graded: Grade | None = None
+    asked: list[dict[str, Any]] = []
+    noted = _asked.set(asked)
+    with logger.watch() as rows:
+        try:
+            output = await call_agent(job, agent, run_id)
+        except script.BadInput:
+            raise
+        except Exception as raised:  # noqa: BLE001 - whatever an agent raises is this trial's result
+            problem = raised
+    latency_ms = round((time.perf_counter() - start) * 1000, 3)
+    _asked.reset(noted)
+    nonce.reset(marked)
+    if problem is None:
+        try:
+            graded = await _graded(job.case, output, judge)
+        except Exception as raised:
+            if (
+                error_kind(raised) not in logger.INFRASTRUCTURE
+            ):  # a broken suite, or a bug: not the agent's loss
+                raise
+            problem = raised
+    trial = _trial(job, run_id, latency_ms, rows, asked, output, graded, problem)
+    _log_evaluation(trial, job)
+    return trial
+
+
+async def call_agent(job: Job, agent: BaseAgent, run_id: str) -> Any:
+    """The value to grade: the agent's output, or what the eval adapter makes of it.
+
+    An adapter is `module:function`, called as `function(case, call)` with the case as a mapping. `call(inputs)` runs
+    the agent; an async adapter awaits it, a plain one (in a thread) just calls it. It returns the value to grade.
+    """
+
+    async def call(inputs: Any) -> Any:
+        return await agent.arun(inputs, run_id=run_id)
+
+    if not job.spec.eval_adapter:
+        return await call(job.case.input)
+    adapter = load_adapter(job.spec.eval_adapter)
+    case = {"id": job.case.id, "input": job.case.input, "tags": list(job.case.tags)}
+    if inspect.iscoroutinefunction(adapter):
+        return await adapter(case, call)
+    loop = asyncio.get_running_loop()
+    return await in_thread(
+        lambda: adapter(case, lambda inputs: asyncio.run_coroutine_threadsafe(call(inputs), loop).result())
+    )
+
+
+def load_adapter(name: str) -> Callable[..., Any]:
+    """The function that `module:function` names."""
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise script.BadInput(
+            f"eval_adapter {name!r}: cannot be loaded ({error}); give module:function"
+        ) from error
+    if not callable(found):
+        raise script.BadInput(f"eval_adapter {name!r}: is not a function")
+    adapter: Callable[..., Any] = found
+    return adapter
+
+
+async def _graded(case: Case, output: Any, judge: Judge) -> Grade:
+    if any(wanted["grader"] == "llm_judge" for wanted in case.expect):
+        return await grade_judged(case.expect, output, case.input, judge, case.threshold)
+    return grade(case.expect, output, case.threshold)
+
+
+def _trial(
+    job: Job,
+    run_id: str,
+    latency_ms: float,
+    rows: list[dict[str, Any]],
+    asked: list[dict[str, Any]],
+    output: Any,
+    graded: Grade | None,
+    problem: Exception | None,
+) -> Trial:
+    run = next((row for row in rows if row["kind"] == "run" and row["run_id"] == run_id), {})
+    calls = [row for row in rows if row["kind"] == "llm_call"]
+    kind = None if problem is None else error_kind(problem)
+    outage = kind in logger.INFRASTRUCTURE
+    case = job.case
+    parts = graded.parts if graded else ()
+    return Trial(
+        *job.identity,
+        ok=None if outage else graded is not None and graded.ok,
+        score=None if outage else graded.score if graded else 0.0,
+        error=None
+        if problem is None
+        else limits.cut(f"{type(problem).__name__}: {problem}", limits.ERROR)[0],
+        error_kind=kind,
+        latency_ms=run.get("latency_ms", latency_ms),
+        cost_usd=run.get("cost_usd"),
+        cost_source=run.get("cost_source") or "unknown",
+        tokens_in=run.get("tokens_in"),
+        tokens_out=run.get("tokens_out"),
+        tokens_thinking=run.get("tokens_thinking"),
+        output=output,
+        reasons=graded.reasons if graded else (),
+        parts=parts,
+        rubric=None if outage else rubric(parts, case.expect, case.tags, output, run.get("cost_usd"), kind),
+        run_id=run_id,
+        prompt_hash=run.get("prompt_hash"),
+        model=_last(calls, "model_asked"),
+        model_answered=_last(calls, "model_answered"),
+        provider=run.get("provider") or _last(calls, "provider"),
+        price_list_version=run.get("price_list_version"),
+        turns=_turns(calls, asked),
+        raw_output=_last(calls, "raw_output") if kind == "parse" else None,
+    )
+
+
+def _turns(calls: list[dict[str, Any]], asked: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """One turn per logged call; a plain function that bypassed the recorder has turns without hashes."""
+    rows = [{name: row[name] for name in _TURN if row.get(name) is not None} for row in calls]
+    empty: dict[str, Any] = {}
+    return tuple({**note, **row} for note, row in zip_longest(asked, rows, fillvalue=empty))
+
+
+@functools.lru_cache(maxsize=64)
+def _short_hash(text: str) -> str:
+    """Cached: the system text is the same for every case of a suite."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def _last(rows: list[dict[str, Any]], name: str) -> Any:
+    """The last value that is known."""
+    for row in reversed(rows):
+        if row.get(name) is not None:
+            return row[name]
+    return None
+
+
+def _log_evaluation(trial: Trial, job: Job) -> None:
+    """The grade as a row; what the run cost stands on its `run` row alone, so that sums stay true."""
+    marks: dict[str, Any] = {} if trial.rubric is None else trial.rubric.as_fields()
+    logger.log_event(
+        trial.agent,
+        trial.run_id,
+        trial.latency_ms,
+        error=trial.error,
+        error_kind=trial.error_kind,
+        kind="evaluation",
+        arm=trial.arm,
+        case_id=trial.case_id,
+        trial_no=trial.trial_no,
+        split=job.case.split,
+        ok=trial.ok,
+        score=trial.score,
+        rubric=marks.get("scores"),
+        gates=marks.get("gates"),
+        overall_score=marks.get("overall_score"),
+        passed_all_mandatory=marks.get("passed_all_mandatory"),
+        prompt_hash=trial.prompt_hash,
+        model=trial.model,
+        provider=trial.provider,
+    )
+
+
+_NAMES = tuple(field.name for field in fields(Trial) if field.name != "resumed")
+
+
+def to_row(trial: Trial) -> dict[str, Any]:
+    """A trial as it stands in a journal; of the rubric its scores, the rest follows from them."""
+    row = {name: getattr(trial, name) for name in _NAMES}
+    row["rubric"] = None if trial.rubric is None else trial.rubric.scores
+    return row
+
+
+def from_row(row: Mapping[str, Any]) -> Trial:
+    """The trial of a journal's row."""
+    scores = row["rubric"]
+    restored = {
+        **row,
+        "reasons": tuple(row["reasons"]),
+        "parts": tuple(Part(**part) for part in row["parts"]),
+        "rubric": None if scores is None else gated(scores),
+        "turns": tuple(row["turns"]),
+    }
+    return Trial(**restored, resumed=True)

@@ -1,0 +1,1 @@
+"""What agents find wrong with each other."""

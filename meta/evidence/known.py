@@ -1,0 +1,130 @@
+"""What is known about an agent? Its latest output, its telemetry, and the *tune* cases it fails.
+
+Holdout cases decide promotions, so nobody who suggests changes may see them: the split is worked out here from the
+case id, whatever a results file claims.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.manifest import AgentSpec
+from eval.suites import split
+from telemetry.edge import script
+
+OUTPUTS = "agents/outputs"
+RESULTS = "eval/results"
+SUMMARY = "telemetry/summary.json"
+MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One tune case that most trials got wrong."""
+
+    case_id: str
+    tags: tuple[str, ...]
+    reasons: tuple[str, ...]
+    output_preview: str
+
+    def shown(self) -> dict[str, Any]:
+        """As a critic sees it."""
+        return {"id": self.case_id, "tags": self.tags, "reasons": self.reasons, "output": self.output_preview}
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResults:
+    """How an agent did on its tune cases."""
+
+    failures: tuple[Failure, ...] = ()
+    tags: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # tag -> failing, all
+    problem: str = ""  # why there is nothing to say
+
+    def shown(self) -> list[dict[str, Any]]:
+        """The failing cases that a critic sees: the kinds in turn, so that none crowds out the others."""
+        by_kind: dict[tuple[str, ...], list[Failure]] = {}
+        for failure in self.failures:
+            by_kind.setdefault(failure.tags, []).append(failure)
+        chosen: list[Failure] = []
+        while len(chosen) < MAX_CASES and any(by_kind.values()):
+            for waiting in by_kind.values():
+                if waiting and len(chosen) < MAX_CASES:
+                    chosen.append(waiting.pop(0))
+        return [failure.shown() for failure in chosen]
+
+
+def tune_results(spec: AgentSpec, prompt_hash: str | None = None) -> TuneResults:
+    """From the latest results file; nothing if it is missing, or measured another prompt than `prompt_hash`."""
+    path = f"{RESULTS}/{spec.name}.json"
+    document = read_json(path)
+    if document is None:
+        return TuneResults(problem=f"{path}: no results")
+    measured = (document.get("metadata") or {}).get("prompt_hash")
+    if prompt_hash is not None and measured != prompt_hash:
+        return TuneResults(problem=f"{path}: results of another prompt text")
+    rows = document.get("results")
+    return summed_up(rows if isinstance(rows, list) else ())
+
+
+def summed_up(rows: Iterable[Any]) -> TuneResults:
+    """Tune rows by case: a case fails when most of its counted trials did."""
+    by_case: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        counted = isinstance(row, dict) and isinstance(row.get("id"), str) and row.get("ok") is not None
+        if counted and split(row["id"]) == "tune":
+            by_case.setdefault(row["id"], []).append(row)
+    failures, tags = [], dict[str, tuple[int, int]]()
+    for case_id, trials in by_case.items():
+        wrong = [row for row in trials if not row["ok"]]
+        fails = 2 * len(wrong) > len(trials)
+        kinds = tuple(str(tag) for tag in trials[0].get("tags") or ())
+        for tag in kinds:
+            failing, seen = tags.get(tag, (0, 0))
+            tags[tag] = (failing + fails, seen + 1)
+        if fails:
+            reasons = tuple(str(reason)[:300] for reason in (wrong[0].get("reasons") or ())[:4])
+            error = wrong[0].get("error")
+            said = str(wrong[0].get("output_preview") or "")[:300]
+            failures.append(Failure(case_id, kinds, reasons or (str(error)[:300],), said))
+    return TuneResults(tuple(failures), dict(sorted(tags.items())))
+
+
+def latest_output(agent: str) -> tuple[list[Any] | None, str | None]:
+    """What the agent said last, and about which day; None if it has not run, or failed."""
+    document = read_json(f"{OUTPUTS}/{agent}.json") or {}
+    output = document.get("output")
+    return (output if isinstance(output, list) else None), document.get("as_of")
+
+
+def telemetry_summary() -> dict[str, Any]:
+    """The last rollup; a new one if there is none."""
+    summary = read_json(SUMMARY)
+    if summary is None:
+        from telemetry.rollup import rollup
+
+        summary = rollup()
+    return summary
+
+
+def of_agent(summary: Mapping[str, Any], agent: str) -> dict[str, Any]:
+    """One agent's figures out of a summary; a summary of one agent is taken as it is."""
+    by_agent = summary.get("by_agent")
+    found = by_agent.get(agent) if isinstance(by_agent, dict) else summary
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """A JSON object below the root; None if there is none to be read."""
+    try:
+        value = json.loads((script.root() / path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def pick(figures: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Some of an agent's figures, those that are known."""
+    return {name: figures[name] for name in names if figures.get(name) is not None}

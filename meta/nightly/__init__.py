@@ -1,0 +1,1 @@
+"""The night on a laptop."""

@@ -1,0 +1,108 @@
+"""How a night looks to the person who started it: one line per step while it runs, a short table at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from meta.night import Result, Step
+
+MARKS = {"done": "✓", "failed": "✗", "stopped": "■", "skipped": "–"}
+
+
+class Display:
+    """Progress on stderr, the table on stdout."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = sys.stderr.isatty()
+        self._total = self._number = 0
+
+    def begin(self, total: int) -> None:
+        """How many steps there are."""
+        self._total = total
+
+    def start(self, step: Step) -> None:
+        """A step begins."""
+        self._write(
+            f"[{self._number + 1}/{self._total}] {step.name}: {step.doing} ...",
+            end="" if self._live else "\n",
+        )
+
+    def end(self, result: Result) -> None:
+        """A step has ended."""
+        self._number += 1
+        took = "already done today" if result.again else f"{result.seconds:.1f} s"
+        clear = "\r\x1b[2K" if self._live else ""
+        self._write(
+            f"{clear}[{self._number}/{self._total}] {MARKS[result.status]} {result.name}: {result.told} ({took})"
+        )
+
+    def finish(self, results: Sequence[Result], spent: Mapping[str, Any], *, applied: bool) -> None:
+        """What happened, and where to look."""
+        if self._quiet:
+            return
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("")
+        table.add_column("step", no_wrap=True)
+        table.add_column("what happened", ratio=1)
+        table.add_column("where to look", no_wrap=True)
+        for result in results:
+            table.add_row(MARKS[result.status], result.name, result.told, result.look)
+        console = Console()
+        console.print()
+        console.print(table)
+        console.print()
+        console.print(money(spent), highlight=False)
+        branches = [result.look for result in results if result.look.startswith("git show ")]
+        if applied:
+            console.print("The changes are in the tree, uncommitted: git status, git diff.", highlight=False)
+        elif branches:
+            console.print(
+                "Each branch is one proposed change: read it with the command above, merge it if you agree.",
+                highlight=False,
+            )
+
+    def _write(self, text: str, end: str = "\n") -> None:
+        if not self._quiet:
+            print(text, end=end, file=sys.stderr, flush=True)
+
+
+def spent_since(started: float) -> dict[str, Any]:
+    """Calls, cost and provider of all model calls since then, from their rows."""
+    from telemetry.read import rows, store
+
+    since = datetime.fromtimestamp(started, UTC)
+    con = store.connect(rows.Window(kind="llm_call", since=since))
+    row = con.execute(
+        "select count(*), sum(cost_usd), count(*) filter (where cost_usd is null), max(provider) from events"
+    ).fetchone()
+    calls, usd, unpriced, provider = row or (0, None, 0, None)
+    return {"calls": calls, "usd": usd, "unpriced_calls": unpriced, "provider": provider}
+
+
+def money(spent: Mapping[str, Any]) -> str:
+    """The spend in one line."""
+    if not spent["calls"]:
+        return "No model was called: everything was done already."
+    unpriced = f", {spent['unpriced_calls']} calls of unknown price" if spent["unpriced_calls"] else ""
+    offline = " (offline model: no key was set, no money was spent)" if spent["provider"] == "offline" else ""
+    return f"{spent['calls']} model calls, ${spent['usd'] or 0:.4f}{unpriced}{offline}."
+
+
+def markdown(results: Sequence[Result], spent: Mapping[str, Any]) -> str:
+    """The same for the job summary."""
+    from telemetry.edge.markdown import cell, code
+
+    lines = ["### One night", "", "| | step | what happened | where to look |", "|---|---|---|---|"]
+    lines += [
+        f"| {MARKS[result.status]} | {result.name} | {cell(result.told, 300)} | {code(result.look or '-')} |"
+        for result in results
+    ]
+    return "\n".join([*lines, "", money(spent)])

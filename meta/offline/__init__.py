@@ -1,0 +1,1 @@
+"""How the offline model criticises, proposes and patches."""

@@ -1,0 +1,212 @@
+"""What single changes of a prompt's rules might mend its failures? All of them, the likelier ones first. Pure.
+
+A move is a set of new values by key (None: take the key out). Numbers go up and down in steps, flags flip, words take
+their other values, terms come and go; new terms are mined from the texts of failing cases. Whether a move is any good
+is not decided here: it is tried on the cases.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents.offline.rules import found
+from agents.offline.vocabulary import Key, keys_of, known_keys
+from meta.offline.term_mining import Mined, mine, texts_in, why_failed
+
+WEIGHT_FACTORS = (0.5, 0.75, 1.25, 1.5)  # of terms that failing cases hold
+FACTORS = (0.25, 0.5, 0.67, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
+PAIRS = 600  # of a word or flag with a number, tried when there are not many moves otherwise
+FEW = 250
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """New values by key; None takes the key out."""
+
+    values: tuple[tuple[str, Any], ...]
+    told: str  # in words
+
+
+def moves(values: Values, failing: Sequence[Mapping[str, Any]], passing: Sequence[Mapping[str, Any]],
+          *, max_terms: int, term_words: int, min_failing: int, draw: random.Random) -> list[Move]:  # fmt: skip
+    """Every move, each once: first those on what is set, then keys not set yet and mined terms by their worth."""
+    keys = keys_of(str(values.get("analyst", ""))) or known_keys(values)
+    reasons = [why_failed(case) for case in failing]
+    names = sorted(_series(failing))
+    texts = "\n".join(text for case in failing for text in texts_in(case.get("input")))
+    simple = [
+        move
+        for name, key in keys.items()
+        if _may_mend(key, reasons, share=0.0)
+        for move in _of_key(name, key, values, names, texts)
+    ]
+    mined = mine(failing, passing, words=term_words, least=min_failing)[:max_terms]
+    wordy = [move for one in mined for move in _with_term(one, keys, values)]
+    draw.shuffle(simple)
+    every = _interleaved(simple, wordy)
+    if len(every) < FEW:
+        every += _pairs(simple, keys, values, draw)
+    return list({repr(move.values): move for move in every}.values())
+
+
+def _interleaved(one: Sequence[Move], other: Sequence[Move]) -> list[Move]:
+    """Both in turn, so that a small budget sees the best of each."""
+    mixed = []
+    for place in range(max(len(one), len(other))):
+        mixed += [*one[place : place + 1], *other[place : place + 1]]
+    return mixed
+
+
+def _of_key(name: str, key: Key, values: Values, series: Sequence[str], texts: str) -> Iterator[Move]:
+    now = values.get(name)
+    if key.kind == "number":
+        for value in _steps(now, key):
+            yield _set(name, value, now)
+    elif key.kind == "flag":
+        for flag in ("yes", "no"):
+            if str(now).lower() != flag:
+                yield _set(name, flag == "yes", now)
+    elif key.kind == "word":
+        for word in key.choices:
+            if word != now:
+                yield _set(name, word, now)
+    elif key.kind in ("numbers", "weights", "words"):
+        known = now if isinstance(now, dict) else {}
+        yield from _of_map(name, key, known, values, series, texts)
+    elif isinstance(now, list):
+        for term in (one for one in now if not key.in_text or found((str(one),), texts)):
+            yield Move(((name, [one for one in now if one != term]),), f"{name} without {term!r}")
+    if now is not None and key.kind in ("number", "numbers"):
+        yield Move(((name, None),), f"no {name}")
+
+
+def _of_map(
+    name: str, key: Key, now: dict[str, Any], values: Values, series: Sequence[str], texts: str
+) -> Iterator[Move]:
+    for entry, value in now.items():
+        if key.in_text and not found((str(entry),), texts):
+            continue
+        rest = {one: other for one, other in now.items() if one != entry}
+        others: Iterable[Any] = _steps(value, key)
+        if key.kind == "words":
+            others = (word for word in key.choices if word != value)
+        elif key.kind == "weights":
+            others = [_two_digits((_number(value) or 0.0) * factor) for factor in WEIGHT_FACTORS]
+        for other in others:
+            yield Move(((name, {**now, entry: other}),), f"{name}: {entry} {value} -> {_short(other)}")
+        if key.kind != "words" and rest:
+            yield Move(((name, rest),), f"{name} without {entry!r}")
+    if name.endswith("_by_series"):
+        plain = values.get(name.removesuffix("_by_series"))
+        for entry in series:
+            if entry not in now:
+                for value in _steps(plain, key):
+                    yield Move(((name, {**now, entry: value}),), f"{name}: {entry} {_short(value)}")
+
+
+def _with_term(mined: Mined, keys: Mapping[str, Key], values: Values) -> Iterator[Move]:
+    """The term added to every list and map that could mend the cases it was found in."""
+    for name, key in keys.items():
+        if not key.in_text or not _may_mend(key, mined.reasons):
+            continue
+        now = values.get(name)
+        if key.kind == "terms":
+            terms = now if isinstance(now, list) else []
+            if mined.term not in terms:
+                yield Move(((name, [*terms, mined.term]),), f"{name} with {mined.term!r}")
+        elif key.kind == "weights":
+            weights = now if isinstance(now, dict) else {}
+            if mined.term not in weights:
+                for value in _usual(weights):
+                    told = f"{name} with {mined.term!r}: {_short(value)}"
+                    yield Move(((name, {**weights, mined.term: value}),), told)
+
+
+def _may_mend(key: Key, reasons: Sequence[Sequence[str]], share: float = 0.5) -> bool:
+    """Do the failures, or at least this share of them, look like what the key is for?"""
+    if not key.mends:
+        return True
+    alike = sum(any(word in why for why in case for word in key.mends) for case in reasons)
+    return alike > 0 and alike >= share * len(reasons)
+
+
+def _set(name: str, value: Any, before: Any) -> Move:
+    was = "not set" if before is None else _short(before)
+    return Move(((name, value),), f"{name} {was} -> {_short(value)}")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def _steps(now: Any, key: Key) -> list[float]:
+    """Values around the present one; around a usual one when there is none."""
+    base = _number(now)
+    around = [abs(base) * factor for factor in FACTORS] if base else []
+    if not around:
+        around = [key.scale * factor for factor in (0.1, *FACTORS, 1.0)]
+    around += [0.0, *((base + 1, base - 1) if base is not None and (key.whole or base >= 5) else ())]
+    rounded = [float(round(value)) if key.whole else _two_digits(value) for value in around if value >= 0]
+    return [value for value in dict.fromkeys(rounded) if value != base]
+
+
+def _usual(weights: Mapping[str, Any]) -> list[float]:
+    """A light, a middling and a heavy weight of those in use."""
+    known = sorted(number for value in weights.values() if (number := _number(value)) is not None) or [
+        20.0,
+        60.0,
+    ]
+    return list(dict.fromkeys([known[0], known[len(known) // 2], known[-1]]))
+
+
+def _two_digits(value: float) -> float:
+    return 0.0 if value == 0 else round(value, 1 - math.floor(math.log10(abs(value))))
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _pairs(
+    simple: Sequence[Move], keys: Mapping[str, Key], values: Values, draw: random.Random
+) -> list[Move]:
+    """A word or flag together with a number: a threshold on another field needs another size at once."""
+    switches = [move for move in simple if keys[move.values[0][0]].kind in ("word", "flag")]
+    sizes = [
+        _set(name, value, values.get(name))
+        for name, key in keys.items()
+        if key.kind == "number"
+        for value in dict.fromkeys([*_steps(values.get(name), key), *_steps(None, key), key.scale * 2.5])
+    ]
+    both = [
+        Move((*switch.values, *size.values), f"{switch.told}, {size.told}")
+        for switch in switches
+        for size in sizes
+    ]
+    return draw.sample(both, min(PAIRS, len(both)))
+
+
+def _series(cases: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The names of the series that the cases are about."""
+    found = set()
+    for case in cases:
+        given = case.get("input")
+        rows = given.get("series") if isinstance(given, Mapping) else None
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, Mapping) and isinstance(row.get("id"), str):
+                found.add(row["id"])
+    return found

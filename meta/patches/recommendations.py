@@ -1,0 +1,179 @@
+"""Which recommendations ask for code? Read from the critiques or a file, sorted out by the meta agent.
+
+A recommendation is somebody's text, usually a model's: it is bounded here, aimed at an agent whose code may be
+edited, and otherwise only ever shown to the model that writes the patch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telemetry.edge import script
+
+if TYPE_CHECKING:
+    from agents.manifest import AgentSpec, Manifest
+    from agents.model.call import Model
+
+CRITIQUES = Path("meta/reports/cross_critiques.json")
+MAX_FILE_BYTES = 8_000_000
+MAX_CHARS = (
+    2_000  # of a change or a reason; longer ones are refused, not cut: half an instruction is another one
+)
+MAX_TRIAGED = 50  # findings in one question to the meta agent
+PRIORITIES = ("P0", "P1", "P2")
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What somebody thinks should change, and why."""
+
+    agent: str
+    change: str
+    why: str
+    priority: str = "P1"
+    origin: str = ""  # who says so
+    evidence: str = ""
+    severity: str = "med"
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A recommendation that the sandbox does not try, and why."""
+
+    recommendation: Recommendation
+    why: str
+
+
+def from_critiques(report: Mapping[str, Any]) -> Iterator[Recommendation]:
+    """The recommendations of all critiques, most urgent first; those already rejected are left out."""
+    found = []
+    for critique in _rows(report.get("critiques")):
+        issues = [issue for issue in _rows(critique.get("issues")) if issue.get("supported", True)]
+        evidence = " ".join(str(issue.get("evidence") or issue.get("title") or "") for issue in issues)[
+            :MAX_CHARS
+        ]
+        severity = next(
+            (level for level in ("high", "med") if any(i.get("severity") == level for i in issues)), "low"
+        )
+        for row in _rows(critique.get("recommendations")):
+            about = {"origin": f"critique by {critique.get('critic_agent')}", "severity": severity}
+            target = row.get("target_agent") or critique.get("target_agent")
+            if not (row.get("rejected") or row.get("status") == "rejected"):
+                found.append(_recommendation({**about, "evidence": evidence, **row, "agent": target}))
+    yield from sorted(found, key=lambda one: one.priority)
+
+
+def read(path: Path | None) -> list[Recommendation]:
+    """Those of a file that a person names, else those of the last critiques; none when there are no critiques."""
+    file = script.root() / (CRITIQUES if path is None else path)
+    if path is None and not file.exists():
+        return []
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise script.BadInput(f"{path or CRITIQUES}: more than {MAX_FILE_BYTES:,} bytes")
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise script.BadInput(f"{path or CRITIQUES}: cannot be read as JSON ({problem})") from None
+    if isinstance(value, dict) and isinstance(value.get("critiques"), list):
+        return list(from_critiques(value))
+    rows = _rows(value if isinstance(value, list) else [value])
+    if path is None or not rows:
+        raise script.BadInput(f"{path or CRITIQUES}: holds neither critiques nor recommendations")
+    for number, row in enumerate(rows):
+        for name in ("agent", "change"):
+            if not isinstance(row.get(name) or (row.get("target_agent") if name == "agent" else None), str):
+                raise script.BadInput(f"{path}: recommendation {number}: {name}: must be a text")
+    named = [_recommendation({"origin": "a person", **row}) for row in rows]
+    return sorted(named, key=lambda one: one.priority)
+
+
+def code_of(spec: AgentSpec) -> str:
+    """The file that holds an agent's code."""
+    return spec.module.replace(".", "/") + ".py"
+
+
+def aimed(
+    given: Sequence[Recommendation], manifest: Manifest, only: Sequence[str] = ()
+) -> tuple[list[Recommendation], list[SetAside]]:
+    """Those for agents whose code may be edited, each once, and why the others are not tried."""
+    specs = {spec.name: spec for spec in manifest.agents}
+    fit: dict[tuple[str, str], Recommendation] = {}
+    aside = []
+    for one in given:
+        if only and one.agent not in only:
+            continue
+        spec = specs.get(one.agent)
+        if spec is None:
+            aside.append(SetAside(one, "names no agent of the manifest"))
+        elif not spec.sandbox_editable:
+            aside.append(SetAside(one, f"the code of {one.agent} is not sandbox_editable"))
+        elif not spec.eval_suite:
+            aside.append(SetAside(one, f"{one.agent} has no eval suite, so nothing would measure a patch"))
+        elif len(one.change) > MAX_CHARS or len(one.why) > MAX_CHARS:
+            longest = max(len(one.change), len(one.why))
+            aside.append(SetAside(one, f"has {longest:,} characters, at most {MAX_CHARS:,} are taken"))
+        else:
+            fit.setdefault((one.agent, " ".join(one.change.split())), one)
+    return list(fit.values()), aside
+
+
+async def triaged(
+    given: Sequence[Recommendation], manifest: Manifest, model: Model
+) -> tuple[list[Recommendation], list[SetAside]]:
+    """Those that the meta agent finds to need code; a wording or a threshold belongs into the prompt."""
+    from agents.base import build_agent
+    from agents.texts.prompt_set import PromptSet
+
+    asked, late = given[:MAX_TRIAGED], given[MAX_TRIAGED:]
+    aside = [SetAside(one, f"comes after the first {MAX_TRIAGED}") for one in late]
+    code = {spec.name: code_of(spec) for spec in manifest.agents if spec.sandbox_editable}
+    inputs = {
+        "findings": [_finding(number, one, code[one.agent]) for number, one in enumerate(asked)],
+        "editable": {
+            "prompts": [spec.prompt for spec in manifest.agents if spec.prompt],
+            "code": sorted(set(code.values())),
+        },
+        "protected_paths": list(manifest.protected_paths),
+    }
+    chosen = []
+    proposals = await build_agent(manifest.agent("meta_agent"), PromptSet(), model).arun(inputs)
+    for one, proposal in zip(asked, proposals, strict=True):
+        if proposal["action"] == "code_patch":
+            chosen.append(one)
+        else:
+            aside.append(SetAside(one, f"the meta agent says {proposal['action']}: {proposal['why'][:300]}"))
+    return chosen, aside
+
+
+def _finding(number: int, one: Recommendation, code: str) -> dict[str, Any]:
+    row = {
+        "id": f"r{number}",
+        "target_agent": one.agent,
+        "title": one.why[:200],
+        "evidence": one.evidence or one.why,
+        "severity": one.severity,
+        "change": one.change,
+    }
+    named = code in one.change or code.rpartition("/")[2] in one.change
+    return {**row, "path": code} if named else row
+
+
+def _recommendation(row: Mapping[str, Any]) -> Recommendation:
+    priority = str(row.get("priority"))
+    return Recommendation(
+        agent=str(row.get("agent") or row.get("target_agent") or ""),
+        change=str(row.get("change") or ""),
+        why=str(row.get("why") or ""),
+        priority=priority if priority in PRIORITIES else "P1",
+        origin=str(row.get("origin") or "")[:200],
+        evidence=str(row.get("evidence") or "")[:MAX_CHARS],
+        severity=str(row.get("severity") or "med")[:10],
+    )
+
+
+def _rows(value: Any) -> list[dict[str, Any]]:
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

@@ -1,0 +1,139 @@
+"""Asks a model for changes of a prompt, under the meta agent's name, and takes only what has the asked shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agents.base import AnswerError
+from agents.manifest import AgentSpec, Manifest
+from agents.model import schema as schema_check
+from agents.model.call import Completion, Model
+from agents.texts.prompt_set import BETWEEN, PromptSet
+from meta.offline import propose as propose_offline  # noqa: F401 - the offline model learns the task
+from meta.offline.rule_text import Edit
+from meta.proposals.search import Proposal
+from telemetry import logger
+from telemetry.edge.markdown import clean
+from telemetry.edge.redact import redact
+from telemetry.record.run import instrument_agent_call_async
+
+PROMPT = "agents/prompts/propose.md"
+NOBODY = "proposer"  # who is named on the row when the manifest has no agent for it
+MAX_REASON = 500  # characters
+MAX_EDITS = 40
+MAX_LIST = 12  # entries of a list in a case that are shown: a price history says no more with ninety
+MAX_STRING = 400
+TOKENS = 6000  # of an answer: it may hold a whole prompt
+
+ANSWER: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["proposals"],
+    "properties": {
+        "proposals": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["reason", "answers", "edits", "text"],
+                "properties": {
+                    "reason": {"type": "string"},
+                    "answers": {"type": "array", "items": {"type": "string"}},
+                    "edits": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "required": ["search", "replace"],
+                            "properties": {"search": {"type": "string"}, "replace": {"type": "string"}},
+                        },
+                    },
+                    "text": {"type": "string", "description": "a whole new prompt, or empty"},
+                },
+            },
+        }
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the proposer is told."""
+
+    prompt_path: str
+    prompt: str
+    agents: Sequence[str]
+    failing: Sequence[Mapping[str, Any]]
+    passing: Sequence[Mapping[str, Any]]
+    critiques: Sequence[Mapping[str, Any]]
+    lineage: Sequence[Mapping[str, Any]]
+    want: int
+    seed: int
+
+    def payload(self) -> dict[str, Any]:
+        """As it is asked; case ids are left out, nobody needs them to find a pattern."""
+        return {
+            "task": "propose",
+            "prompt_path": self.prompt_path,
+            "prompt": self.prompt,
+            "agents": list(self.agents),
+            "failing_cases": shortened(list(self.failing), len(self.failing)),
+            "passing_cases": shortened(list(self.passing), len(self.passing)),
+            "critiques": list(self.critiques),
+            "lineage": list(self.lineage),
+            "want": self.want,
+            "seed": self.seed,
+        }
+
+
+async def ask(model: Model, manifest: Manifest, question: Question) -> tuple[list[Proposal], str]:
+    """The proposals, and who made them."""
+    spec = proposer(manifest)
+    prompts = PromptSet()
+    own = prompts.system(spec) if spec is not None else ""
+    system = BETWEEN.join(text for text in (own, prompts.text(PROMPT).strip()) if text)
+    user = json.dumps(question.payload(), ensure_ascii=False, default=str)
+
+    async def once() -> Completion:
+        completion = await model.complete(
+            [{"role": "system", "content": system}, {"role": "user", "content": user}],
+            schema=ANSWER,
+            max_tokens=TOKENS,
+            model=None if spec is None else spec.model,
+        )
+        if wrong := schema_check.problems(ANSWER, completion.data):
+            raise AnswerError(f"the proposals do not match their schema: {'; '.join(wrong)}")
+        return completion
+
+    with logger.source("critique"):
+        done: Completion = await instrument_agent_call_async(
+            NOBODY if spec is None else spec.name, once, prompt_path=question.prompt_path
+        )
+    known = {str(row["id"]) for row in question.critiques}
+    found = [_proposal(row, known) for row in done.data["proposals"][: question.want]]
+    return found, f"{done.provider}/{done.model_answered or done.model_asked}"
+
+
+def proposer(manifest: Manifest) -> AgentSpec | None:
+    """The agent that turns findings into proposals."""
+    return next((spec for spec in manifest.enabled() if spec.inputs == "findings" and spec.prompt), None)
+
+
+def _proposal(row: Mapping[str, Any], known: Iterable[str]) -> Proposal:
+    reason = redact(clean(row["reason"][: 2 * MAX_REASON])).strip()[:MAX_REASON] or "no reason given"
+    edits = tuple(Edit(edit["search"], edit["replace"]) for edit in row["edits"][:MAX_EDITS])
+    return Proposal(reason, edits, row["text"], tuple(name for name in row["answers"] if name in known))
+
+
+def shortened(value: Any, most: int = MAX_LIST) -> Any:
+    """A value with long lists and strings cut; the outermost list may be longer."""
+    if isinstance(value, str):
+        return value if len(value) <= MAX_STRING else value[:MAX_STRING] + "…"
+    if isinstance(value, Mapping):
+        return {name: shortened(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(part) for part in value[:most]]
+    return value

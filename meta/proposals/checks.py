@@ -1,0 +1,160 @@
+"""May this text become a challenger? Everything that must hold before a proposed prompt is written down. Pure.
+
+A proposal is a model's text. It must stay a small change of the same prompt: headings, rules block and the words of the
+output schema stay; nothing hidden, no credential, no protected path, no order to forget the rules; and no copy of a
+case, tune or holdout, because that teaches to the test.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.offline import rules
+from agents.review.meta_agent import protected_mentions
+from agents.texts import variants
+from telemetry.edge import script
+from telemetry.edge.markdown import clean
+from telemetry.edge.redact import redact
+
+MAX_CHANGED_LINES = 30  # added plus removed
+COPIED_WORDS = 6  # so many words of a case in a row are a copy of it
+SHORTEST_ID = 4
+
+_HEADING = re.compile(r"^#{1,6} .+$", re.MULTILINE)
+_CODE = re.compile(r"`([A-Za-z_][\w.]*)`")
+_FENCE = re.compile(r"^```", re.MULTILINE)
+_WORD = re.compile(r"[\w'’]+")
+_ORDERS = re.compile(
+    r"(?i)\b(ignore|disregard|forget|override)\b[^.\n]{0,40}\b(instruction|rule|guideline|prompt|schema)s?\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a text is held against."""
+
+    protected: Sequence[str] = ()
+    tried: Mapping[str, str] = field(default_factory=dict)  # hash of a text -> what became of it
+    case_ids: frozenset[str] = frozenset()
+    case_words: str = ""  # all texts of the cases, one space between words, see `words_of`
+    output_words: frozenset[str] = frozenset()  # fields and values of the output schemas
+
+
+def problems(before: str, after: str, about: About) -> list[str]:
+    """Why `after` may not become a challenger of `before`; empty when it may."""
+    return list(_problems(before, after, about))
+
+
+def _problems(before: str, after: str, about: About) -> Iterator[str]:
+    try:
+        variants.checked_text(after, "the text")
+    except script.BadInput as refused:
+        yield str(refused)
+        return  # too large or unreadable to look at more closely
+    if after.strip() == before.strip():
+        yield "it changes nothing"
+    if told := about.tried.get(variants.sha256(after)):
+        yield f"this text was there before: {told}"
+    lines = changed_lines(before, after)
+    if len(lines) > MAX_CHANGED_LINES:
+        yield f"{len(lines)} lines changed, at most {MAX_CHANGED_LINES} are allowed"
+    yield from _shape(before, after, about)
+    added = "\n".join(line[1:] for line in lines if line.startswith("+"))
+    yield from _words(added, about)
+    yield from _copies(before, added, about)
+
+
+def changed_lines(before: str, after: str) -> list[str]:
+    """The lines that go (`-`) and come (`+`)."""
+    found = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    return [line for line in list(found)[2:] if line[:1] in "+-"]
+
+
+def _shape(before: str, after: str, about: About) -> Iterator[str]:
+    headings, left = _HEADING.findall(_outside_fences(before)), iter(_HEADING.findall(_outside_fences(after)))
+    for heading in headings:
+        if heading not in left:  # the iterator goes on from there: the order has to stay, too
+            yield f"the section {heading!r} is missing, or not in its place"
+            break
+    if len(_FENCE.findall(after)) % 2:
+        yield "a fence is not closed"
+    old, new = rules.read(before), rules.read(after)
+    if new.problems:
+        yield new.problems[0]
+    elif old.values and not new.values:
+        yield "the rules block is missing"
+    elif old.values.get("analyst") != new.values.get("analyst"):
+        yield "the rule `analyst` has to stay as it is"
+    said, kept = set(_CODE.findall(before)), set(_CODE.findall(after))
+    if lost := sorted((said & about.output_words) - kept):
+        yield f"it no longer speaks of {', '.join(lost[:5])}, which the output has to hold"
+
+
+def _words(added: str, about: About) -> Iterator[str]:
+    if clean(added) != added:
+        yield "it holds hidden characters"
+    if redact(added) != added:
+        yield "it holds what looks like a secret"
+    if "../" in added or "..\\" in added:
+        yield "it names a path that leaves the repository"
+    if touched := protected_mentions({"change": added}, about.protected):
+        yield f"it names the protected path {touched[0][:100]}"
+    if orders := _ORDERS.search(added):
+        yield f"it tells the agent to set its rules aside ({orders[0][:60]!r})"
+
+
+def _copies(before: str, added: str, about: About) -> Iterator[str]:
+    for name in sorted(about.case_ids):
+        if len(name) >= SHORTEST_ID and name in added and name not in before:
+            yield "it names a case of the suite"
+            break
+    words = words_of([added]).split()
+    known = words_of([before])
+    for place in range(len(words) - COPIED_WORDS + 1):
+        run = " ".join(words[place : place + COPIED_WORDS])
+        if f" {run} " in about.case_words and run not in known:
+            yield f"it copies a case of the suite ({run[:60]!r})"
+            break
+
+
+def words_of(texts: Iterable[str]) -> str:
+    """The words of the texts in lower case, a bar between texts, so that wording can be looked up."""
+    return "".join(f" {' '.join(_WORD.findall(text.lower()))} |" for text in texts)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every string of several words in a case's input."""
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, str):
+            if part.count(" ") >= COPIED_WORDS - 1:
+                yield part
+        elif isinstance(part, Mapping):
+            stack.extend(part.values())
+        elif isinstance(part, list | tuple):
+            stack.extend(part)
+
+
+def schema_words(schema: Any) -> set[str]:
+    """Field names and allowed words of an output schema."""
+    found: set[str] = set()
+    stack = [schema]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Mapping):
+            properties = part.get("properties")
+            found |= set(properties) if isinstance(properties, Mapping) else set()
+            found |= {word for word in part.get("enum") or () if isinstance(word, str)}
+            stack.extend(part.values())
+        elif isinstance(part, list):
+            stack.extend(part)
+    return found
+
+
+def _outside_fences(text: str) -> str:
+    return "".join(text.split("```")[::2])

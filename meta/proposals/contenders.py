@@ -1,0 +1,84 @@
+"""Which texts of a prompt are still in the race? What to start a new challenger from, and which letters are free.
+
+A challenger *waits* until it was tested against the present champion. One that lost stays lost: its letter goes to the
+next challenger, or its file becomes a copy of the champion's text, which competes with nobody. So nights do not carry
+dead weight, and no file is ever deleted. What it said stands in git history and, by its hash, in the lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agents.texts import variants
+from agents.texts.variants import Variant
+from eval.ab import memory as ab_memory
+from telemetry.edge import script
+
+ORIGINAL = "A"  # where the prompt started: kept for reference
+
+
+@dataclass(frozen=True, slots=True)
+class Contenders:
+    """The texts of one prompt."""
+
+    champion: Variant
+    base: Variant  # what a new challenger should beat: the champion, or the winner that waits to be merged
+    waiting: tuple[Variant, ...]
+    lost: tuple[Variant, ...]  # without the original
+    tried: Mapping[str, str]  # hash -> what became of it
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What earlier nights decided, about all prompts."""
+
+    rejected: Mapping[tuple[str, str], str]
+    dethroned: Mapping[tuple[str, str], str]
+    winners: Mapping[str, str]
+
+    @classmethod
+    def read(cls) -> Memory:
+        """As it stands in decisions, report and history."""
+        return cls(ab_memory.rejected(), ab_memory.dethroned(), ab_memory.winners())
+
+
+def contenders(prompt: str, memory: Memory) -> Contenders:
+    """Sort the texts of a prompt by what is known about them."""
+    champion = variants.champion(prompt)
+    others, _ = variants.challengers(prompt)
+    told = {sha: f"it lost: {why}" for (path, sha), why in memory.rejected.items() if path == prompt}
+    told |= {
+        sha: f"a former champion ({why})" for (path, sha), why in memory.dethroned.items() if path == prompt
+    }
+    winner = next((one for one in others if one.sha256 == memory.winners.get(prompt)), None)
+    if winner is not None and winner.sha256 in told:
+        winner = None
+    out = [one for one in others if one.sha256 in told]
+    there = {champion.sha256: "the champion's", **{one.sha256: f"challenger {one.name}" for one in others}}
+    return Contenders(
+        champion,
+        winner or champion,
+        tuple(one for one in others if one.sha256 not in told and one is not winner and one.name != ORIGINAL),
+        tuple(one for one in out if one.name != ORIGINAL),
+        {**told, **there},
+    )
+
+
+def keep(found: Contenders, text: str, *, author: str, reason: str) -> Variant:
+    """Write a new challenger: under the letter of one that lost, else under the next free one."""
+    prompt = found.champion.prompt
+    variants.ensure_variants(prompt)
+    name = found.lost[0].name if found.lost else None
+    return variants.add_variant(prompt, text, source="proposal", author=author, reason=reason, name=name)
+
+
+def clear(found: Contenders, taken: str | None) -> list[str]:
+    """Let the files of challengers that lost hold the champion's text; `taken` is in use again. Their names."""
+    cleared = []
+    for one in found.lost:
+        if one.name != taken:
+            file = variants.variant_file(found.champion.prompt, one.name)
+            script.write_atomic(script.root() / file, found.champion.text)
+            cleared.append(one.name)
+    return cleared

@@ -1,0 +1,1 @@
+"""What may be proposed: kinds, guard, hand-over."""

@@ -1,0 +1,148 @@
+"""What may a change of each kind touch, and how much of it? Pure rules over the files before and after."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from meta.publish import code_rules as python_rules
+from meta.publish import contents
+from meta.publish.changes import ABSENT, EXECUTABLE, REGULAR, Change
+from meta.publish.contents import Decision, Head
+from meta.publish.kinds import Kind
+
+MAX_PATH_CHARS = 160
+
+# Beside the manifest's own `protected_paths`: what decides, measures or checks is never changed by a proposal.
+PROTECTED = (
+    ".github/**",
+    ".ci/**",
+    "tests/**",
+    "telemetry/**",
+    "eval/**",
+    "meta/**/*.py",
+    "meta/*.py",
+    "agents/**/*.schema.json",
+    "agents/*.schema.json",
+    "Makefile",
+    "pyproject.toml",
+    "requirements.txt",
+    ".gitignore",
+)
+
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+_MODES = {"120000": "a symbolic link", "160000": "a submodule", EXECUTABLE: "executable"}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason why a change is refused."""
+
+    path: str  # empty: the change as a whole
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}" if self.path else self.what
+
+
+def matches(path: str, glob: str) -> bool:
+    """Does the glob match the path? `*` stays within a folder, `**` does not."""
+    parts = re.split(r"(\*\*|\*)", glob)
+    pattern = "".join({"**": ".*", "*": "[^/]*"}.get(part, re.escape(part)) for part in parts)
+    return re.fullmatch(pattern, path, re.DOTALL) is not None
+
+
+def protects(glob: str, path: str) -> bool:
+    """Does the glob match the path or a folder above it? Protection errs on the wide side."""
+    folder = glob.rstrip("/")
+    return matches(path, folder) or matches(path, f"{folder}/**")
+
+
+def allowed(kind: Kind, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Everything the kind may touch; for the sandbox also the code of agents that say so in the manifest."""
+    return (*kind.globs(), *(_editable(manifest) if kind.name == "sandbox" else ()))
+
+
+def check_changes(
+    changes: Sequence[Change], kind: Kind, manifest: Mapping[str, Any], head: Head
+) -> list[Problem]:
+    """Every rule that the change breaks. `manifest` and `head` are the trusted tree's."""
+    globs = allowed(kind, manifest)
+    protected = (*PROTECTED, *(manifest.get("protected_paths") or ()))
+    by_path = {change.path: change for change in changes}
+
+    def after(path: str) -> bytes | None:
+        return by_path[path].after if path in by_path else head(path)
+
+    decisions = list(contents.decisions(changes))
+    problems = list(_size(changes, kind))
+    for change in changes:
+        reasons = [*_place(change.path, globs, protected, kind), *_form(change)]
+        problems += [
+            Problem(change.path, why) for why in reasons or _content(change, kind, head, after, decisions)
+        ]
+    return problems
+
+
+def _size(changes: Sequence[Change], kind: Kind) -> Iterator[Problem]:
+    lines = sum(change.lines for change in changes if not matches(change.path, f"{kind.report}.*"))
+    for what, measured, limit in (
+        ("files", len(changes), kind.max_files),
+        ("lines outside the report", lines, kind.max_lines),
+        ("bytes", sum(len(change.after or b"") for change in changes), kind.max_bytes),
+    ):
+        if measured > limit:
+            yield Problem("", f"{measured:,} {what} changed, at most {limit:,} for {kind.name}")
+
+
+def _place(path: str, globs: Iterable[str], protected: Iterable[str], kind: Kind) -> Iterator[str]:
+    if len(path) > MAX_PATH_CHARS or not _PLAIN_PATH.fullmatch(path):
+        yield "is no plain path inside the repository"
+    if not any(matches(path, glob) for glob in globs):
+        yield f"is outside what {kind.name} may touch"
+    guard = next((glob for glob in protected if protects(glob, path)), None)
+    if guard and not any(matches(path, trace) for trace in kind.traces()):
+        yield f"is protected ({guard})"
+
+
+def _form(change: Change) -> Iterator[str]:
+    if change.new_mode == ABSENT:
+        yield "is deleted or renamed"
+    elif change.new_mode not in (REGULAR, change.old_mode):
+        yield f"becomes {_MODES.get(change.new_mode, change.new_mode)}"
+    elif change.after is None:
+        yield "is no regular file"
+
+
+def _content(
+    change: Change, kind: Kind, head: Head, after: Head, decisions: Sequence[Decision]
+) -> Iterator[str]:
+    yield from contents.check_text(change)
+    if change.path == contents.MANIFEST:
+        yield from contents.check_manifest(change, decisions)
+    elif change.path.endswith(".json"):
+        yield from contents.check_json(change, head(_schema(change.path, kind)))
+        if change.path.startswith(contents.DECISIONS):
+            yield from contents.check_decision(change, after(f"{kind.report}.json"))
+    elif change.path.endswith(".py"):
+        yield from python_rules.check_python(change)
+    elif change.path.endswith(".md"):
+        yield from contents.check_champion(change, after, decisions)
+
+
+def _schema(path: str, kind: Kind) -> str:
+    """Where the schema of a JSON file is; empty when it has none."""
+    if path.startswith(contents.DECISIONS):
+        return contents.DECISION_SCHEMA
+    return kind.schema if path == f"{kind.report}.json" else ""
+
+
+def _editable(manifest: Mapping[str, Any]) -> Iterator[str]:
+    default = (manifest.get("defaults") or {}).get("sandbox_editable", False)
+    for entry in manifest.get("agents", ()):
+        if entry.get("sandbox_editable", default) is True and re.fullmatch(
+            r"agents(\.\w+)+", entry["module"]
+        ):
+            yield entry["module"].replace(".", "/") + ".py"

@@ -1,0 +1,180 @@
+"""Is what a change puts into a file fit to be proposed? Pure checks over the text before and after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from meta.publish.changes import Change
+from telemetry.edge.redact import redact
+
+Head = Callable[[str], bytes | None]  # a file of the trusted tree, None when there is none
+Decision = Mapping[str, Any]  # as in meta/decisions/
+
+MANIFEST = "agents/manifest.yaml"
+DECISIONS = "meta/decisions/"
+DECISION_SCHEMA = "eval/decision.schema.json"
+VARIANTS = "agents/prompts/variants"
+
+MAX_BODY_CHARS = 60_000  # GitHub cuts a body at 65,536, mid-text
+
+# Invisible or direction-changing characters make a reviewer read something else than what is there.
+_DECEPTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_IN_A_BODY = (
+    (re.compile(r"(?<![\w`/.@-])@[A-Za-z0-9][\w-]*"), "mentions someone"),
+    (
+        re.compile(r"(?i)<\s*/?\s*(script|iframe|img|a|form|input|style|object|embed|svg|meta|link)\b"),
+        "holds HTML",
+    ),
+    (
+        re.compile(r"(?i)\b(close[sd]?|fix(e[sd])?|resolve[sd]?):?\s+([\w.-]+/[\w.-]+)?#\d"),
+        "would close an issue",
+    ),
+    (re.compile(r"(?i)\]\(\s*(javascript|data|vbscript):"), "links to a script"),
+)
+
+
+def check_text(change: Change) -> Iterator[str]:
+    """Readable UTF-8 text, nothing hidden in it, no credential."""
+    assert change.after is not None
+    try:
+        text = change.after.decode()
+    except UnicodeDecodeError:
+        yield "is binary"
+        return
+    if "\0" in text:
+        yield "is binary"
+    elif hidden := _DECEPTIVE.search(text):
+        yield f"holds the hidden character U+{ord(hidden[0]):04X}"
+    if redact(text) != text:
+        yield "holds what looks like a secret"
+
+
+def check_json(change: Change, schema: bytes | None) -> Iterator[str]:
+    """JSON that parses, matches its schema where there is one, and never rewrites a decision."""
+    if change.path.startswith(DECISIONS) and change.before is not None:
+        yield "a decision is never rewritten"
+    try:
+        value = json.loads(change.after or b"", parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        yield f"is not JSON: {error}"
+        return
+    if schema is not None:
+        import jsonschema
+
+        worst = jsonschema.Draft202012Validator(json.loads(schema)).iter_errors(value)
+        for one in sorted(worst, key=str)[:3]:
+            where = ".".join(str(part) for part in one.absolute_path) or "top level"
+            yield f"does not match its schema: {where}: {one.message[:200]}"
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def decisions(changes: Sequence[Change]) -> Iterator[Decision]:
+    """The decisions that the change brings with it; a broken one is reported by its own check."""
+    for change in changes:
+        if change.path.startswith(DECISIONS) and change.after is not None:
+            try:
+                value = json.loads(change.after)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                yield value
+
+
+def check_decision(change: Change, report: bytes | None) -> Iterator[str]:
+    """A decision names the report it stands on, by its hash, and brings it along."""
+    for decision in decisions([change]):
+        if report is None or decision.get("report_sha256") != hashlib.sha256(report).hexdigest():
+            yield "names another report than the one that comes with it"
+
+
+def check_manifest(change: Change, decided: Sequence[Decision]) -> Iterator[str]:
+    """Nothing but `enabled:` flips, each by a decision, and never of an agent that is sensitive in execution."""
+    import yaml
+
+    try:
+        before, after = yaml.safe_load(change.before or b"{}"), yaml.safe_load(change.after or b"{}")
+        old, new = _by_name(before), _by_name(after)
+    except (yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
+        yield f"is not a manifest: {' '.join(str(error).split())[:200]}"
+        return
+    if _without_flags(before) != _without_flags(after):
+        yield "changes more than `enabled:`"
+        return
+    default = (before.get("defaults") or {}).get("execution_sensitive", False)
+    for name, entry in new.items():
+        on = entry.get("enabled", True)
+        if on == old[name].get("enabled", True):
+            continue
+        if old[name].get("execution_sensitive", default):
+            yield f"flips {name}, which is execution_sensitive: a person does that"
+        act = "revive" if on else "disable"
+        if not any(one.get("decision") == act and one.get("subject") == name for one in decided):
+            yield f"flips {name} without a decision to {act} it"
+
+
+def _by_name(manifest: dict[str, list[dict[str, object]]]) -> dict[object, dict[str, object]]:
+    return {entry["name"]: entry for entry in manifest["agents"]}
+
+
+def _without_flags(manifest: dict[str, list[dict[str, object]]]) -> dict[str, object]:
+    agents = [{k: v for k, v in entry.items() if k != "enabled"} for entry in manifest["agents"]]
+    return {**manifest, "agents": agents}
+
+
+def check_champion(change: Change, after: Head, decided: Sequence[Decision]) -> Iterator[str]:
+    """A champion and the live prompt of its name are one text, and a decision names its hash."""
+    path = PurePosixPath(change.path)
+    if path.name == "champion.md":
+        other = f"agents/prompts/{path.parent.name}.md"
+    elif str(path.parent) == "agents/prompts":
+        other = f"{VARIANTS}/{path.stem}/champion.md"
+        sha256 = hashlib.sha256(change.after or b"").hexdigest()
+        if not any(one.get("decision") == "promote" and one.get("after_sha256") == sha256 for one in decided):
+            yield "changes without a decision to promote that text"
+    else:
+        return
+    if after(other) != change.after:
+        yield f"differs from {other}: a champion and its live prompt are one text"
+
+
+def check_body(raw: bytes) -> Iterator[str]:
+    """The text of a pull request: short enough, and nothing that acts (mentions, HTML, closing words)."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        yield "is not UTF-8"
+        return
+    if not text.strip():
+        yield "is empty"
+    if len(text) > MAX_BODY_CHARS:
+        yield f"has {len(text):,} characters, at most {MAX_BODY_CHARS:,} are taken"
+    if redact(text) != text:
+        yield "holds what looks like a secret"
+    plain = "\n".join(_outside_code(text[: MAX_BODY_CHARS + 1]))
+    for pattern, why in _IN_A_BODY:
+        if match := pattern.search(plain):
+            yield f"{why}: {match[0]!r}"
+
+
+def _outside_code(text: str) -> Iterator[str]:
+    """Lines outside fences, code spans taken out: GitHub acts on those only."""
+    fence = ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+                fence = ""
+        elif mark:
+            fence = mark[1]
+        else:
+            yield re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", line)

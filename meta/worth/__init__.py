@@ -1,0 +1,1 @@
+"""Who earns their keep."""

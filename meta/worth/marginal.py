@@ -1,0 +1,129 @@
+"""What would be lost without this agent? Signals only it gave, alerts that came true, opportunities that filled."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from telemetry.edge import script
+from telemetry.read.intervals import wilson
+
+OUTCOMES = Path("telemetry/outcomes.jsonl")
+OPPORTUNITY_PCT = 0.1  # net profit from which an opportunity counts, in percent
+TRADING_DAYS_PER_WEEK = 5
+
+Event = Mapping[str, Any]
+
+
+def day_of(event: Event) -> str:
+    """The day a run stood on: `as_of` of a replayed one, else the day it ran."""
+    return str(event.get("day") or event.get("as_of") or event.get("ts") or "")[:10]
+
+
+def _said(event: Event) -> list[str]:
+    """The signals of a run; see telemetry.signals."""
+    return str(event.get("signals") or "").split()
+
+
+def unique_shares(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
+    """Per agent: distinct signals by day, and the share of them that no other agent gave the same day."""
+    said: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for event in events:
+        for key in _said(event):
+            said[day_of(event), key].add(str(event["agent"]))
+    totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for agents in said.values():
+        for agent in agents:
+            totals[agent][0] += 1
+            totals[agent][1] += len(agents) == 1
+    return {
+        agent: {"signals": n, "unique_signals": alone, "unique_share": alone / n}
+        for agent, (n, alone) in totals.items()
+    }
+
+
+def opportunities(events: Sequence[Event]) -> dict[str, Any] | None:
+    """How often an arbitrage agent finds something worth taking; None for agents of another trade."""
+    profits = [float(event["profit_pct"]) for event in events if event.get("profit_pct") is not None]
+    if not profits:
+        return None
+    days = len({day_of(event) for event in events})
+    worth = [profit for profit in profits if profit >= OPPORTUNITY_PCT]
+    return {
+        "threshold_pct": OPPORTUNITY_PCT,
+        "per_week": len(worth) / days * TRADING_DAYS_PER_WEEK,
+        "mean_profit_pct": sum(profits) / len(profits),
+    }
+
+
+def load_outcomes(path: Path | None = None) -> list[dict[str, Any]]:
+    """What the market did next, one JSON object a line; no file is no outcome."""
+    file = script.root() / OUTCOMES if path is None else path
+    if not file.exists():
+        return []
+    rows = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as problem:
+            raise script.BadInput(f"{file}: line {number}: not JSON: {problem}") from None
+        if not isinstance(row, dict) or not isinstance(row.get("date"), str):
+            raise script.BadInput(f"{file}: line {number}: date: must be a string such as 2026-03-16")
+        rows.append(row)
+    return rows
+
+
+def hits(events: Iterable[Event], outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Hit rate of an agent's alerts and its lift over the base rate of the subjects it speaks of."""
+    happened = {
+        (row["date"], str(row.get("series") or row.get("region"))): bool(row["event"])
+        for row in outcomes
+        if "event" in row
+    }
+    if not happened:
+        return None
+    alerts = {
+        (day_of(event), key.split(":")[0]) for event in events for key in _said(event)
+    } & happened.keys()
+    if not alerts:
+        return None
+    subjects = {subject for _, subject in alerts}
+    base = [came for (_, subject), came in happened.items() if subject in subjects]
+    true = sum(happened[alert] for alert in alerts)
+    base_rate = sum(base) / len(base)
+    interval = wilson(true, len(alerts))
+    rate = true / len(alerts)
+    return {
+        "alerts": len(alerts),
+        "hit_rate": rate,
+        "hit_rate_interval": list(interval) if interval else None,
+        "base_rate": base_rate,
+        "lift": rate / base_rate if base_rate else None,
+        "lift_interval": [end / base_rate for end in interval] if interval and base_rate else None,
+    }
+
+
+def fills(events: Iterable[Event], outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Of the opportunities an agent named, how many could really be taken."""
+    filled = {
+        (row["date"], f"{row.get('symbol')}:{row.get('buy_venue')}>{row.get('sell_venue')}"): bool(
+            row["filled"]
+        )
+        for row in outcomes
+        if "filled" in row
+    }
+    if not filled:
+        return None
+    named = {(day_of(event), key) for event in events for key in _said(event)} & filled.keys()
+    if not named:
+        return None
+    done = sum(filled[one] for one in named)
+    interval = wilson(done, len(named))
+    return {
+        "named": len(named),
+        "fill_rate": done / len(named),
+        "fill_rate_interval": list(interval) if interval else None,
+    }

@@ -1,0 +1,1 @@
+"""What every script shares: flags, files, git, GitHub, text made harmless."""

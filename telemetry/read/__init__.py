@@ -1,0 +1,1 @@
+"""How rows are read, summed and drawn."""

@@ -1,0 +1,239 @@
+"""Where rows are read: one DuckDB view `events` over sealed Parquet and the live log, each row exactly once.
+
+A connection is a snapshot. Which Parquet files belong to which live log is settled under a shared lock on the
+log, and the view then reads that very file, so a sealer that moves lines from one to the other can neither hide
+a row nor show it twice. Beside `events` stands the view `lines`: the same rows and the malformed lines of the log,
+told apart by the column `malformed`. Blank lines are separators, not data.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from telemetry import logger
+from telemetry.edge import script
+from telemetry.read.rows import COLUMNS, MEASURES, NUMBERS, REQUIRED, TEXTS, Window, quoted, read_tail
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SEALED: Final = Path("telemetry/sealed")  # below it: dt=YYYY-MM-DD/*.parquet
+STAGING: Final = SEALED / "staging"  # a seal in progress, see telemetry.retention
+COMMIT: Final = "commit.json"  # in it: where the first sealed line stood, and where each staged file belongs
+MEMORY_LIMIT: Final = "180MB"  # of DuckDB; Python and its libraries come on top
+LINE_BUFFER: Final = (
+    2 << 20
+)  # bytes; DuckDB holds a few of these per thread, and grows them up to 32 MiB a line
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The live log as it stood, and the Parquet files that hold everything sealed from it."""
+
+    log: IO[bytes] | None
+    size: int
+    sealed: tuple[Path, ...]
+
+
+def connect(window: Window | None = None, *, extra: bool = False) -> DuckDBPyConnection:
+    """A connection with the views `events` and `lines`; with `extra`, a JSON column of all fields not in COLUMNS.
+
+    `ts` is a timestamp in UTC; other columns are text, double or bigint as in COLUMNS.
+    """
+    import duckdb
+
+    window = window or Window()
+    settings: dict[str, Any] = {
+        "memory_limit": MEMORY_LIMIT,
+        "threads": min(4, os.cpu_count() or 1),
+        "preserve_insertion_order": False,
+        "temp_directory": tempfile.gettempdir(),
+        "autoinstall_known_extensions": False,
+    }
+    con = duckdb.connect(config=settings)
+    con.execute("set enable_progress_bar = false")  # it would go to stdout, into the middle of --json
+    try:
+        _create_views(con, window, extra)
+    except duckdb.Error as problem:  # it says which file in its first line, then quotes our SQL
+        raise script.BadInput(f"{SEALED}: cannot be read: {str(problem).splitlines()[0]}") from problem
+    return con
+
+
+def _create_views(con: DuckDBPyConnection, window: Window, extra: bool) -> None:
+    now = snapshot()
+    live, found = now.log, 0
+    if window.last_n and now.log is not None:
+        tail = read_tail(now.log, now.size, window)
+        if tail is not None:
+            live, found = _spooled(tail.lines), tail.found
+            if found == window.last_n:
+                now = Snapshot(now.log, now.size, ())
+        else:
+            found = -1
+    match = window.condition()
+    parts = []
+    if live is not None:
+        weakref.finalize(con, live.close)
+        parts.append(f"select * from ({_live_sql(live, extra)}) where ({match}) or malformed")
+    if now.sealed:
+        missing = window.last_n - max(found, 0)
+        files = _newest(con, now.sealed, match, missing) if window.last_n else now.sealed
+        newest = f" order by ts desc limit {missing}" if window.last_n else ""
+        parts.append(f"select * from ({_sealed_sql(files, extra)}) where {match}{newest}")
+    if not parts:
+        parts.append(f"select * from ({_empty_sql(extra)})")
+    sql = " union all ".join(f"({part})" for part in parts)
+    if found < 0:  # the tail gave up: let the engine find the newest
+        sql = (
+            f"select * from ({sql}) where malformed union all "
+            f"(select * from ({sql}) where not malformed order by ts desc limit {window.last_n})"
+        )
+    con.execute(f"create view lines as {sql}")
+    con.execute("create view events as select * exclude (malformed) from lines where not malformed")
+
+
+def snapshot() -> Snapshot:
+    """The live log and its sealed files, as one consistent pair."""
+    with locked() as log:
+        size = 0 if log is None else os.fstat(log.fileno()).st_size
+        return Snapshot(log, size, _sealed_files(log))
+
+
+@contextmanager
+def locked(how: int = fcntl.LOCK_SH) -> Iterator[IO[bytes] | None]:
+    """Hold off writers and the sealer; gives the open live log, which the caller keeps, or None if there is none."""
+    path = script.root() / logger.LOG_PATH
+    while True:
+        try:
+            log = path.open("rb")
+        except FileNotFoundError:
+            yield None
+            return
+        fcntl.flock(log, how)
+        if is_current(log, path):
+            break
+        log.close()  # sealed between opening and locking
+    try:
+        yield log
+    finally:
+        fcntl.flock(log, fcntl.LOCK_UN)
+
+
+def is_current(log: IO[bytes], path: Path) -> bool:
+    """Whether the open file still is the one at `path`."""
+    try:
+        return os.path.samestat(os.fstat(log.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _spooled(lines: list[bytes]) -> IO[bytes]:
+    """A file that holds the lines, newest last, and is gone when closed."""
+    file = tempfile.NamedTemporaryFile(prefix="ratchet-", suffix=".jsonl")  # noqa: SIM115 - closed with the connection
+    file.write(b"\n".join(reversed(lines)) + b"\n")
+    file.flush()
+    return file
+
+
+def _sealed_files(log: IO[bytes] | None) -> tuple[Path, ...]:
+    """All Parquet files, and those of a seal that was committed but not yet put in place."""
+    return (*sorted((script.root() / SEALED).glob("dt=*/*.parquet")), *committed_but_staged(log))
+
+
+def committed_but_staged(log: IO[bytes] | None) -> tuple[Path, ...]:
+    """The files of an interrupted seal whose lines have left the log; ask under the log's lock."""
+    staging = script.root() / STAGING
+    commit = read_commit()
+    if commit is None:
+        return ()
+    first = commit["first"]["line"].encode()
+    if log is not None and os.pread(log.fileno(), len(first), commit["first"]["offset"]) == first:
+        return ()
+    return tuple(staging / name for name in sorted(commit["files"]) if (staging / name).exists())
+
+
+def read_commit() -> dict[str, Any] | None:
+    """What a seal in progress is about to do, once all of it is prepared."""
+    try:
+        return dict(json.loads((script.root() / STAGING / COMMIT).read_bytes()))
+    except FileNotFoundError:
+        return None
+    except ValueError as problem:  # it was written whole or not at all: somebody else has been at it
+        raise script.BadInput(f"{STAGING / COMMIT}: cannot be read: {problem}") from problem
+
+
+def _newest(con: DuckDBPyConnection, files: tuple[Path, ...], match: str, rows: int) -> tuple[Path, ...]:
+    """As many of the newest days as it takes to hold `rows` matching rows."""
+    days: dict[str, list[Path]] = {}
+    for path in files:
+        days.setdefault(day_of(path), []).append(path)
+    chosen: list[Path] = []
+    for day in sorted(days, reverse=True):
+        if rows <= 0:
+            break
+        chosen += days[day]
+        counted = con.execute(f"select count(*) from ({_sealed_sql(tuple(days[day]), False)}) where {match}")
+        rows -= (counted.fetchone() or (0,))[0]
+    return tuple(chosen)
+
+
+def day_of(path: Path) -> str:
+    """The UTC day whose events a Parquet file holds."""
+    return next(part[3:] for part in (path.parent.name, path.name) if part.startswith("dt="))[:10]
+
+
+def _live_sql(log: IO[bytes], extra: bool) -> str:
+    # JSON numbers stay text until here: read as a double, "fast" would be an unsuspicious null.
+    names = {"ts": "VARCHAR"} | dict.fromkeys(TEXTS, "VARCHAR") | dict.fromkeys(NUMBERS, "JSON")
+    options = f"format='newline_delimited', ignore_errors=true, maximum_object_size={LINE_BUFFER}"
+    struct = ", ".join(f"{name}: '{kind}'" for name, kind in names.items())
+    if extra:
+        shape = "{" + ", ".join(f'"{name}": "{kind}"' for name, kind in names.items()) + "}"
+        known = "{" + ", ".join(f'"{name}": null' for name in names) + "}"
+        raw = (
+            f"select unnest(from_json(line, {quoted(shape)})), json_merge_patch(line, {quoted(known)}) as extra"
+            f" from read_json({_file(log)}, {options}, records=false, columns={{line: 'JSON'}})"
+        )
+    else:
+        raw = f"select * from read_json({_file(log)}, {options}, columns={{{struct}}})"
+    numbers = [f"try_cast(cast({name} as varchar) as {kind}) as {name}" for name, kind in NUMBERS.items()]
+    picked = ", ".join([_TS_SQL, *TEXTS, *numbers, *(["extra"] if extra else [])])
+    bad = [f"{name} is null" for name in REQUIRED if name != "ts"] + [
+        f"({_TS_SQL.removesuffix(' as ts')}) is null"
+    ]
+    bad += [
+        f"({name} is not null and not coalesce(isfinite(try_cast(cast({name} as varchar) as double)), false))"
+        for name in MEASURES
+    ]
+    return f"select {picked}, {' or '.join(bad)} as malformed from ({raw})"
+
+
+_TS_SQL: Final = "case when ts like '____-__-__T__:__:__%Z' then try_cast(ts as timestamp) end as ts"
+
+
+def _sealed_sql(files: tuple[Path, ...], extra: bool) -> str:
+    names = ", ".join(quoted(str(path)) for path in files)
+    picked = ", ".join([*COLUMNS, *(["extra"] if extra else [])])
+    return f"select {picked}, false as malformed from read_parquet([{names}], hive_partitioning=false)"
+
+
+def _empty_sql(extra: bool) -> str:
+    kinds = {"ts": "timestamp"} | dict.fromkeys(TEXTS, "varchar") | NUMBERS
+    columns = [f"cast(null as {kind}) as {name}" for name, kind in kinds.items()]
+    columns += ["cast(null as json) as extra"] if extra else []
+    return f"select {', '.join(columns)}, false as malformed where false"
+
+
+def _file(log: IO[bytes]) -> str:
+    # The open descriptor outlives a rename of its path; where there is no /proc, the path has to do.
+    by_descriptor = Path(f"/proc/self/fd/{log.fileno()}")
+    return quoted(str(by_descriptor if by_descriptor.exists() else log.name))

@@ -1,0 +1,1 @@
+"""How a row comes about: one run, timed, priced, rewarded, logged."""

@@ -1,0 +1,140 @@
+"""The offline model: only the rules decide, the schema always holds, noise comes at its rate and is repeatable."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.market.geopolitical_risk import JUDGEMENT
+from agents.model.nonce import nonce
+from agents.model.schema import listed, problems
+from agents.offline import analysts
+from agents.offline.model import NAME, OfflineModel, fitted
+from agents.offline.rules import Rules
+from tests.worlds.agent_kit import built, rows, rules
+
+HEADLINES = [
+    "Missiles hit oil terminal in Iran", "Calm day in Leeds", "Coup in Mali: president detained", "Zoo welcomes otters",
+]  # fmt: skip
+QUESTION = json.dumps(
+    {
+        "task": "geopolitical_risk",
+        "headlines": [{"id": f"h{n}", "text": text} for n, text in enumerate(HEADLINES)],
+    }
+)
+
+
+def answer(noise: float = 0.0, seed: int = 0, system: str | None = None, trial: str = "") -> dict[str, Any]:
+    token = nonce.set(trial)
+    try:
+        return OfflineModel(noise, seed).answer(system or rules("geopolitical_risk"), QUESTION, JUDGEMENT)
+    finally:
+        nonce.reset(token)
+
+
+def test_a_call_is_logged_like_any_other_and_says_offline() -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}]
+    call = asyncio.run(OfflineModel().complete(messages, schema=JUDGEMENT))
+    (row,) = rows()
+    assert (row["kind"], row["provider"], row["cost_usd"], row["cost_source"]) == (
+        "llm_call",
+        "offline",
+        0.0,
+        "provider",
+    )
+    assert call.model_answered == NAME and call.tokens_in == -(-len(QUESTION) // 4) + 3
+    assert json.loads(call.raw) == call.data
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    assert answer() == answer() == answer(seed=9, trial="x")
+
+
+def test_an_unknown_task_is_answered_with_nothing() -> None:
+    assert OfflineModel().answer("Do it.", '{"task": "poetry", "lines": 3}') == {"items": []}
+    assert OfflineModel().answer("Do it.", "write a poem", JUDGEMENT) == {"items": []}
+
+
+def test_a_rule_can_name_the_analyst() -> None:
+    series = {"task": "mine", "series": [{"series": "VIX", "daily_change": 0.2}]}
+    item = {"type": "object", "additionalProperties": False, "required": ["series", "level"]}
+    item["properties"] = {
+        "series": {"type": "string"},
+        "level": {"enum": ["low", "high"]},
+        "value": {"type": "number"},
+    }
+    system = "```rules\nanalyst: threshold\nabove: 0.1\n```"
+    items = OfflineModel().answer(system, json.dumps(series), listed(item))["items"]
+    assert items == [{"series": "VIX", "level": "low", "value": 0.2}]  # what the rules cannot know is neutral
+
+
+def test_another_task_can_be_taught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analysts, "ANALYSTS", dict(analysts.ANALYSTS))
+    analysts.register("judge", lambda rules, payload: {"better": rules.word("favour", payload["first"])})
+    assert OfflineModel().answer("", '{"task": "judge", "first": "A"}') == {"better": "A"}
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 1.0])
+def test_noise_errs_at_its_rate(rate: float) -> None:
+    right = answer()
+    wrong = sum(answer(rate, trial=str(n)) != right for n in range(600))
+    assert abs(wrong / 600 - rate) < 0.06
+
+
+def test_noise_depends_on_seed_nonce_and_prompt_and_repeats() -> None:
+    def errors(**given: Any) -> list[bool]:
+        return [answer(0.5, **given, trial=f"{given}{n}") != answer() for n in range(64)]
+
+    assert errors(seed=1) == errors(seed=1)
+    assert errors(seed=1) != errors(seed=2)
+    longer = rules("geopolitical_risk") + "\nBe kind.\n"
+    same_trials = [answer(0.5, trial=str(n)) for n in range(64)]
+    assert same_trials != [answer(0.5, system=longer, trial=str(n)) for n in range(64)]
+
+
+def test_a_noisy_answer_still_fits_the_schema() -> None:
+    for n in range(200):
+        assert problems(JUDGEMENT, answer(1.0, trial=str(n))) == []
+
+
+@pytest.mark.parametrize("noise", [-0.1, 1.1])
+def test_an_impossible_rate_is_refused(noise: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        OfflineModel(noise=noise)
+
+
+@pytest.mark.parametrize(
+    "name", ["macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent"]
+)
+def test_every_analyst_survives_an_empty_question_and_no_rules(name: str) -> None:
+    chosen = analysts.choose(Rules(), {"task": name})
+    assert chosen is not None and chosen(Rules(), {"task": name}) == {"items": []}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 500) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["items", "region", "risk_score", "x"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_whatever_an_analyst_says_the_answer_fits_the_schema(value: Any) -> None:
+    assert problems(JUDGEMENT, fitted(value, JUDGEMENT)) == []
+
+
+def test_changing_one_prompt_changes_that_agent_only() -> None:
+    inputs = {"as_of": "2026-03-02", "headlines": [{"id": "h", "text": "Missile hits Iran"}]}
+    before = built("geopolitical_risk").run(inputs)
+    assert before != built(
+        "geopolitical_risk", rules("geopolitical_risk").replace("missile*: 60", "missile*: 90")
+    ).run(inputs)
+    assert before == built("geopolitical_risk", rules("geopolitical_risk") + "\nBe kind.\n").run(inputs)

@@ -1,0 +1,184 @@
+"""Champion and challengers on disk: names are only names, texts are checked, and nothing is lost half-way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agents.texts import variants
+from meta import prompt_variant_manager as manager
+from telemetry.edge import script
+
+PROMPT = "agents/prompts/reviewer.md"
+
+
+@pytest.fixture
+def prompt(tmp_path: Path) -> Path:
+    file = tmp_path / PROMPT
+    file.parent.mkdir(parents=True)
+    file.write_text("Find defects.\n")
+    return file
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path) -> object:
+    with script.using_root(tmp_path):
+        yield
+
+
+def test_ensure_starts_every_variant_from_the_live_text(prompt: Path, tmp_path: Path) -> None:
+    found = manager.ensure_variants(PROMPT)
+    assert set(found) == {"A", "B", "champion"} and len(set(found.values())) == 1
+    assert manager.load_variant(PROMPT, "B") == "Find defects.\n"
+    assert variants.challengers(PROMPT) == ([], {})
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    manager.ensure_variants(PROMPT)
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+
+
+def test_challengers_are_distinct_texts(prompt: Path) -> None:
+    variants.ensure_variants(PROMPT)
+    added = variants.add_variant(
+        PROMPT, "Quote evidence.\n", source="hand", author="Ada", reason="critique 3"
+    )
+    assert added.name == "B"  # B was a copy of the champion: free
+    second = variants.add_variant(PROMPT, "Be brief.\n", source="proposal", author="model-x")
+    assert second.name == "C"
+    (variants.script.root() / variants.variant_file(PROMPT, "D")).write_text("Be brief.\n")
+    assert [v.name for v in variants.challengers(PROMPT)[0]] == ["B", "C"]
+    origin = variants.origin(PROMPT, added.sha256)
+    assert origin is not None
+    assert (origin.author, origin.parent_sha256) == ("Ada", variants.sha256("Find defects.\n"))
+
+
+@pytest.mark.parametrize(
+    "text", ["Find defects.\n", "", " \n", "x" * 70_000, "bell \x07", "Quote evidence.\n"]
+)
+def test_a_text_not_worth_keeping_is_refused(prompt: Path, text: str) -> None:
+    variants.ensure_variants(PROMPT)
+    variants.add_variant(PROMPT, "Quote evidence.\n", source="hand", author="")
+    with pytest.raises(script.BadInput):
+        variants.add_variant(PROMPT, text, source="proposal", author="")
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "a/b", "", ".", "B.md", "B\n", "x" * 40])
+def test_a_variant_name_that_is_a_path_is_refused(prompt: Path, name: str) -> None:
+    with pytest.raises(script.BadInput, match="variant"):
+        variants.load_variant(PROMPT, name)
+    with pytest.raises(script.BadInput):
+        variants.add_variant(PROMPT, "New.\n", source="proposal", author="", name=name or "..")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "agents/prompts/../../x.md",
+        "/etc/x.md",
+        "README.md",
+        "agents/prompts/reviewer.txt",
+        "agents/prompts/variants/x/B.md",
+        "agents/manifest.yaml",
+    ],
+)
+def test_a_path_that_is_no_prompt_is_refused(prompt: Path, path: str) -> None:
+    with pytest.raises(script.BadInput):
+        variants.save_champion(path, "New.\n")
+    with pytest.raises(script.BadInput):
+        variants.ensure_variants(path)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(prompt: Path, tmp_path: Path) -> None:
+    variants.ensure_variants(PROMPT)
+    (tmp_path / "secret.txt").write_text("secret")
+    link = tmp_path / variants.variant_file(PROMPT, "C")
+    link.symlink_to(tmp_path / "secret.txt")
+    assert "symbolic link" in variants.challengers(PROMPT)[1]["C"]
+
+
+def test_an_unreadable_variant_is_named_and_the_others_stay(prompt: Path, tmp_path: Path) -> None:
+    variants.ensure_variants(PROMPT)
+    variants.add_variant(PROMPT, "Good.\n", source="hand", author="")
+    (tmp_path / variants.variant_file(PROMPT, "C")).write_bytes(b"\xff\xfe broken")
+    (tmp_path / variants.variant_file(PROMPT, "D")).mkdir()
+    good, problems = variants.challengers(PROMPT)
+    assert [v.name for v in good] == ["B"]
+    assert "not UTF-8" in problems["C"] and "cannot be read" in problems["D"]
+
+
+def test_save_champion_replaces_both_files(prompt: Path, tmp_path: Path) -> None:
+    variants.ensure_variants(PROMPT)
+    manager.save_champion(PROMPT, "Better.\n")
+    assert prompt.read_text() == "Better.\n" == variants.champion(PROMPT).text
+    assert [v.name for v in variants.challengers(PROMPT)[0]] == ["A"]
+
+
+def test_a_champion_that_came_apart_from_the_live_prompt_is_refused_and_can_be_mended(prompt: Path) -> None:
+    variants.ensure_variants(PROMPT)
+    prompt.write_text("Edited by hand.\n")
+    for action in (
+        lambda: variants.champion(PROMPT),
+        lambda: variants.ensure_variants(PROMPT),
+        lambda: variants.save_champion(PROMPT, "Better.\n"),
+    ):
+        with pytest.raises(
+            script.BadInput, match=r"champion\.md: differs from the live prompt .*--take live"
+        ):
+            action()
+    assert manager.main(["ensure", PROMPT, "--take", "live", "--quiet"]) == script.OK
+    assert variants.champion(PROMPT).text == "Edited by hand.\n"
+    origin = variants.origin(PROMPT, variants.sha256("Edited by hand.\n"))
+    assert origin is not None
+    assert (origin.source, origin.parent_sha256) == ("hand", variants.sha256("Find defects.\n"))
+
+
+@pytest.mark.parametrize("half", [PROMPT, "agents/prompts/variants/reviewer/champion.md"])
+def test_a_save_killed_between_the_two_files_is_completed_by_the_next(
+    prompt: Path, tmp_path: Path, half: str
+) -> None:
+    variants.ensure_variants(PROMPT)
+    (tmp_path / half).write_text("Better.\n")
+    variants.save_champion(PROMPT, "Better.\n")
+    assert variants.champion(PROMPT).text == "Better.\n"
+
+
+def test_commands(prompt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert manager.main(["ensure", PROMPT]) == script.OK
+    new = tmp_path / "new.md"
+    new.write_text("Find defects.\nQuote evidence.\n")
+    assert (
+        manager.main(["add", str(new), "--prompt", PROMPT, "--author", "Ada", "--reason", "why"]) == script.OK
+    )
+    capsys.readouterr()
+    assert manager.main(["diff", PROMPT]) == script.OK
+    assert "+Quote evidence." in capsys.readouterr().out
+    assert manager.main(["list", "--json"]) == script.OK
+    listed = json.loads(capsys.readouterr().out)
+    (entry,) = listed["prompts"]
+    assert entry["prompt"] == PROMPT
+    assert [c["variant"] for c in entry["challengers"]] == ["B"]
+    assert entry["challengers"][0]["lineage"]["author"] == "Ada"
+    assert manager.main(["list"]) == script.OK
+    assert "reviewer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["diff", PROMPT, "--variant", "../../x"], "variant"),
+        (["ensure", "README.md"], "not a prompt"),
+        (["add", "nowhere.md", "--prompt", PROMPT], "nowhere.md"),
+        ([], "required"),
+        (["ensure", "--take", "neither"], "neither"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    prompt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    variants.ensure_variants(PROMPT)
+    before = sorted(tmp_path.rglob("*"))
+    assert manager.main(arguments) == script.BAD_INPUT
+    errors = capsys.readouterr().err
+    assert complaint in errors and errors.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,110 @@
+"""The pull-request body: decidable on the first screen, inert whatever models wrote, never too long."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.ab.body import body, bounds
+from eval.ab.report import problems_of
+from meta.publish.contents import _outside_code, check_body
+from tests.worlds import ab_world as world
+
+HOSTILE = "@everyone </details><script>alert(1)</script> [x](https://evil.example) #1 fixes #2 `|` \u202e"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    root = tmp_path_factory.mktemp("night")
+    with pytest.MonkeyPatch.context() as patch:
+        world.make(root)
+        world.use(patch, world.Scripted(says=HOSTILE))
+        world.challenger(root, "B", f"skill: 0.9\n```\n{HOSTILE.replace(chr(0x202E), '')}\n")
+        world.challenger(root, "C", "skill: 0.7\nC\n")
+        found = world.run(root)
+    assert found["promoted"]
+    return found
+
+
+def test_the_first_screen_is_enough_to_decide(report: dict[str, Any]) -> None:
+    (test,) = report["tests"]
+    arm = next(arm for arm in test["arms"] if arm["promoted"])
+    screen = body(report).split("\n\n")[0]
+    assert all(line.startswith(">") for line in screen.splitlines())
+    assert "**Promote `solver` challenger B?**" in screen
+    assert f"**{100 * arm['effect']:+.1f} points**" in screen
+    assert f"{100 * arm['ci_low']:+.1f} .. {100 * arm['ci_high']:+.1f}" in screen
+    assert f"{arm['cases_used']} of {arm['cases_available']} cases" in screen
+    for promise in ("cost per case", "If you merge:", "To undo:", "Model `scripted-1`", "spend $"):
+        assert promise in screen
+
+
+def test_everything_a_reviewer_may_ask_is_there(report: dict[str, Any]) -> None:
+    text = body(report)
+    for part in (
+        "| guardrail | limit |",
+        "Prompt diff",
+        "newly right cases",
+        "python -m eval.ab_testing --prompt",
+    ):
+        assert part in text
+    assert "| solver | C | keep |" in text
+
+
+def test_what_models_wrote_stays_text(report: dict[str, Any]) -> None:
+    text = body(report)
+    assert list(check_body(text.encode())) == []
+    assert "\u202e" not in text
+    plain = "\n".join(_outside_code(text))
+    assert plain.count("<details>") == plain.count("</details>") > 2
+
+
+def test_a_body_too_long_for_github_loses_whole_sections_and_says_so(report: dict[str, Any]) -> None:
+    long = copy.deepcopy(report)
+    for arm in long["tests"][0]["arms"]:
+        arm["diff"] = "\n".join(f"+ line {n} of a very long prompt" for n in range(2000))
+        arm["newly_right"] = (arm["newly_right"] or arm["newly_wrong"])[:1] * 500
+    long["tests"] = [dict(long["tests"][0], prompt=f"agents/prompts/p{n}.md") for n in range(12)]
+    text = body(long)
+    assert len(text) < 60_000 and "Left out to fit" in text
+    plain = "\n".join(_outside_code(text))
+    assert plain.count("<details>") == plain.count("</details>") > 2
+    assert "**Promote `p11` challenger B?**" in text
+    assert list(check_body(text.encode())) == []
+
+
+def test_a_night_without_promotion_says_so(report: dict[str, Any]) -> None:
+    quiet = copy.deepcopy(report)
+    quiet["promoted"] = []
+    for test in quiet["tests"]:
+        test["promoted"] = False
+        for arm in test["arms"]:
+            arm["promoted"] = False
+    assert body(quiet).startswith("> **Nothing to promote.** 2 challenger(s) compared")
+    quiet["stop_reason"] = "budget reached @all"
+    assert "stopped early: budget reached @&#8203;all" in body(quiet)
+
+
+def test_a_bound_just_above_zero_is_not_shown_as_zero() -> None:
+    assert bounds(0.000131, 0.4007) == "+0.01 .. +40.1"
+    assert bounds(-0.0004, 0.0) == "-0.04 .. +0.0"
+
+
+def test_a_run_on_github_is_linked(report: dict[str, Any]) -> None:
+    linked = copy.deepcopy(report)
+    linked["metadata"] |= {"run_id": "1234", "run_url": "https://github.example/o/r/actions/runs/1234"}
+    assert "run [#1234](https://github.example/o/r/actions/runs/1234)" in body(linked)
+
+
+def test_the_report_is_held_to_its_schema(report: dict[str, Any], repository: Path) -> None:
+    assert problems_of(report) == []
+    broken = copy.deepcopy(report)
+    broken["tests"][0]["arms"][0]["verdict"] = "maybe"
+    del broken["tests"][0]["winner"]
+    told = " ".join(problems_of(broken))
+    assert "maybe" in told and "winner" in told
+    assert json.loads((repository / "eval/ab_test_report.schema.json").read_text())["title"]

@@ -1,0 +1,351 @@
+"""An A/B night: what is better is promoted, and only that; nothing else changes the tree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import ab_testing
+from eval.ab.report import problems_of
+from eval.ledger.decisions import decisions
+from telemetry import logger
+from telemetry.edge import script
+from tests.worlds import ab_world as world
+
+REPORTS = {"meta/reports/ab_test_report.json", "meta/reports/ab_test_report.md"}
+
+
+@pytest.fixture
+def model(root: Path, monkeypatch: pytest.MonkeyPatch) -> world.Scripted:
+    world.make(root)
+    scripted: world.Scripted = world.use(monkeypatch, world.Scripted())
+    return scripted
+
+
+@pytest.fixture
+def outputs(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GITHUB_OUTPUT", str(root / "eval/ab_output"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(root / "eval/ab_outsummary"))
+    (root / "eval").mkdir(exist_ok=True)
+    return root / "eval/ab_output"
+
+
+def test_a_better_challenger_becomes_champion_and_live_prompt(
+    root: Path, model: world.Scripted, outputs: Path
+) -> None:
+    world.challenger(root, "B", "# solver\nskill: 0.95\n")
+    before = world.tree(root)
+    report = world.run(root)
+    assert report["promoted"] == [world.PROMPT]
+    (test,) = report["tests"]
+    (arm,) = test["arms"]
+    assert (test["winner"], test["challenger"], arm["verdict"]) == ("B", "B", "promote")
+    assert (
+        arm["ci_low"] > 0 and arm["e_value"] >= arm["e_needed"] and arm["cases_used"] < arm["cases_available"]
+    )
+    assert test["delta_B_minus_A"] == pytest.approx(arm["effect"], abs=2e-6)
+    detail = test["detail_B"]["solver"]
+    assert detail["passed"] / detail["total"] == pytest.approx(detail["success_rate"], abs=1e-6)
+
+    after = world.tree(root)
+    changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+    (path, decision) = next(iter(decisions()))
+    champion = "agents/prompts/variants/solver/champion.md"
+    assert changed == {world.PROMPT, champion, str(path), *REPORTS}
+    assert after[world.PROMPT] == after[champion] == b"# solver\nskill: 0.95\n"
+    assert (decision.before_sha256, decision.after_sha256) == (test["champion_sha256"], arm["sha256"])
+    assert problems_of(report) == []
+    text = outputs.read_text()
+    assert "\ntrue\n" in text and f'["{world.PROMPT}"]' in text
+    assert "Promote `solver` challenger B?" in (root / "eval/ab_outsummary").read_text()
+    rows = [json.loads(line) for line in (root / logger.LOG_PATH).read_text().splitlines()]
+    assert {row["source"] for row in rows} == {"ab_test"}
+
+
+@pytest.mark.parametrize("skill", [0.7, 0.6])
+def test_what_is_not_better_changes_nothing_but_the_report(
+    root: Path, model: world.Scripted, outputs: Path, skill: float
+) -> None:
+    world.challenger(root, "B", f"# another wording\nskill: {skill}\n")
+    before = world.tree(root)
+    report = world.run(root)
+    assert report["promoted"] == [] and report["tests"][0]["winner"] == "A"
+    after = world.tree(root)
+    assert {path for path in after if before.get(path) != after[path]} == REPORTS
+    assert "\nfalse\n" in outputs.read_text()
+
+
+def test_identical_texts_are_not_tested(root: Path, model: world.Scripted) -> None:
+    world.challenger(root, "B", (root / world.PROMPT).read_text())
+    before = world.tree(root)
+    world.run(root)
+    assert model.calls == 0 and world.tree(root) == before
+
+
+def test_arms_run_side_by_side_and_share_the_control(root: Path, model: world.Scripted) -> None:
+    world.challenger(root, "B", "skill: 0.71\n")
+    world.challenger(root, "C", "skill: 0.72\n")
+    report = world.run(root, "--concurrency", "1")
+    rows = [json.loads(line) for line in (root / logger.LOG_PATH).read_text().splitlines()]
+    runs = [row for row in rows if row["kind"] == "evaluation"]
+    identities = [(row["arm"], row["case_id"], row["trial_no"]) for row in runs]
+    assert len(identities) == len(set(identities))  # the champion once per case and trial, for both
+    first = [row["case_id"] for row in runs[:9]]
+    assert len(set(first)) == 1 and {row["arm"] for row in runs[:3]} == {"champion", "solver/B", "solver/C"}
+    assert {row["arm"] for row in runs[3:6]} == {"champion", "solver/B", "solver/C"}
+    assert [arm["alpha"] for arm in report["tests"][0]["arms"]] == [0.025, 0.025]  # 0.05 over both
+
+
+def test_the_best_of_several_is_promoted_and_the_rest_wait(root: Path, model: world.Scripted) -> None:
+    world.challenger(root, "B", "skill: 0.9\n")
+    world.challenger(root, "C", "skill: 1.0\n")
+    report = world.run(root, "--trials", "5")
+    arms = {arm["variant"]: arm for arm in report["tests"][0]["arms"]}
+    assert arms["B"]["verdict"] == arms["C"]["verdict"] == "promote"
+    assert [name for name, arm in arms.items() if arm["promoted"]] == ["C"]
+    assert "better still" in arms["B"]["reason"]
+    assert (root / world.PROMPT).read_text() == "skill: 1.0\n"
+
+
+def test_every_agent_counts_equally(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shared prompt that helps one agent and ruins another is no improvement, however large the first suite is."""
+    world.make(root, {"solver": 0.7, "helper": 0.7})
+    script_cases = (root / "eval/suites/helper.jsonl").read_text().splitlines()[:80]
+    world.write(root, "eval/suites/helper.jsonl", "\n".join(script_cases) + "\n")
+    from eval import suites
+
+    suites.pin([Path("eval/suites/helper.jsonl")])
+
+    class Mixed(world.Scripted):
+        async def complete(self, messages: Any, **options: Any) -> Any:
+            if "special" in messages[0]["content"]:
+                skill = "0.99" if "# solver" in messages[0]["content"] else "0.3"
+                messages = [{**messages[0], "content": f"skill: {skill}"}, messages[1]]
+            return await super().complete(messages, **options)
+
+    world.use(monkeypatch, Mixed())
+    world.challenger(root, "B", "special\n", world.SHARED)
+    report = world.run(root)
+    (test,) = report["tests"]
+    (arm,) = test["arms"]
+    assert set(test["agents"]) == {"solver", "helper"} == set(arm["agents"])
+    assert arm["verdict"] == "keep" and arm["effect"] < 0.05
+    assert (root / world.SHARED).read_text() == "Be brief.\n"
+
+
+def test_a_decided_pair_is_skipped_with_its_reference_unless_forced(
+    root: Path, model: world.Scripted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.challenger(root, "B", "skill: 0.6\n")
+    world.run(root)
+    calls = model.calls
+    assert ab_testing.main(["--root", str(root)]) == script.OK
+    told = capsys.readouterr().out
+    assert "already decided: keep" in told and "ab_test_report.json" in told
+    assert model.calls == calls
+    (root / "meta/reports/ab_test_report.json").unlink()  # as on a fresh clone with the data branch
+    assert ab_testing.main(["--root", str(root)]) == script.OK
+    assert "eval/history.jsonl" in capsys.readouterr().out and model.calls == calls
+    world.run(root, "--force")
+    assert model.calls == 2 * calls
+
+
+def test_a_promotion_is_not_tested_backwards(root: Path, model: world.Scripted) -> None:
+    world.challenger(root, "A", (root / world.PROMPT).read_text())
+    world.challenger(root, "B", "skill: 0.95\n")
+    assert world.run(root)["promoted"]
+    calls = model.calls
+    report = (root / "meta/reports/ab_test_report.json").read_bytes()
+    world.run(root)
+    assert model.calls == calls
+    assert (root / "meta/reports/ab_test_report.json").read_bytes() == report
+
+
+def test_an_unmerged_promotion_costs_no_call_when_it_is_repeated(root: Path, model: world.Scripted) -> None:
+    """The pull request was not merged: the tree is as it was, the journal still knows every trial."""
+    world.challenger(root, "B", "skill: 0.95\n")
+    fresh = world.tree(root)
+    first = world.run(root)
+    calls = model.calls
+    for path in world.tree(root):
+        (root / path).unlink()
+    for path, data in fresh.items():
+        (root / path).write_bytes(data)
+    again = world.run(root)
+    assert model.calls == calls
+    assert world.verdicts(again) == world.verdicts(first) and again["promoted"] == first["promoted"]
+
+
+@pytest.mark.parametrize("change", ["prompt", "suite", "seed", "champion", "trials"])
+def test_another_configuration_starts_afresh(root: Path, model: world.Scripted, change: str) -> None:
+    world.challenger(root, "B", "skill: 0.7\nB\n")
+    world.run(root, "--max-calls", "60", code=script.STOPPED)
+    flags = ["--max-calls", "60"]
+    if change == "prompt":
+        world.challenger(root, "B", "skill: 0.7\nB2\n")
+    elif change == "champion":
+        world.write(root, world.PROMPT, "skill: 0.7\nnew\n")
+        world.write(root, "agents/prompts/variants/solver/champion.md", "skill: 0.7\nnew\n")
+    elif change == "suite":
+        from eval import suites
+
+        file = root / "eval/suites/solver.jsonl"
+        file.write_text(file.read_text().replace('"q":1}', '"q":10001}'))
+        suites.pin([Path("eval/suites/solver.jsonl")])
+    else:
+        flags += [f"--{change}", "2"]
+    report = world.run(root, *flags, code=script.STOPPED)
+    assert report["spend"]["trials_resumed"] == 0
+
+
+def test_measuring_on_tune_cases_never_promotes(root: Path, model: world.Scripted) -> None:
+    world.challenger(root, "B", "skill: 1.0\n")
+    report = world.run(root, "--split", "tune")
+    (arm,) = report["tests"][0]["arms"]
+    assert arm["effect"] > 0.2 and arm["verdict"] == "inconclusive" and "only holdout" in arm["reason"]
+    assert report["promoted"] == []
+
+
+def test_a_challenger_that_costs_more_is_blocked_and_told_by_how_much(
+    root: Path, model: world.Scripted
+) -> None:
+    world.challenger(root, "B", "skill: 1.0\ncost: 1.5\n")
+    report = world.run(root)
+    (arm,) = report["tests"][0]["arms"]
+    assert arm["verdict"] == "keep" and "cost per case +50.0%, limit +20%" in arm["reason"]
+    assert not report["promoted"] and "skill: 0.7" in (root / world.PROMPT).read_text()
+
+
+def test_too_few_cases_are_inconclusive(root: Path, model: world.Scripted) -> None:
+    world.make(root, cases=40)
+    world.challenger(root, "B", "skill: 1.0\n")
+    (arm,) = world.run(root)["tests"][0]["arms"]
+    assert arm["verdict"] == "inconclusive" and "at least 30" in arm["reason"]
+
+
+def test_a_dry_run_calls_and_writes_nothing(
+    root: Path, model: world.Scripted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.challenger(root, "B", "skill: 1.0\n")
+    before = sorted(root.rglob("*"))
+    assert ab_testing.main(["--root", str(root), "--dry-run", "--json"]) == script.OK
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["tests"][0]["challengers"] == ["B"] and plan["max_trials"] > 300
+    assert ab_testing.main(["--root", str(root), "--dry-run"]) == script.OK
+    assert "champion against B" in capsys.readouterr().out
+    assert model.calls == 0 and sorted(root.rglob("*")) == before
+
+
+def test_shards_merged_decide_as_one_run(root: Path, model: world.Scripted, tmp_path: Path) -> None:
+    world.challenger(root, "B", "skill: 0.95\n")
+    world.challenger(root, "C", "skill: 0.7\nC\n")
+    whole = tmp_path / "whole"
+    shutil.copytree(root, whole, ignore=shutil.ignore_patterns("whole"))
+    expected = world.run(whole)
+    before = world.tree(root)
+    for part in (1, 2, 3):
+        world.run(root, "--shard", f"{part}/3")
+        assert world.tree(root) == before
+    calls = model.calls
+    merged = world.run(root, "--merge", str(root / "eval/results/ab_shards"))
+    assert model.calls == calls
+    assert world.verdicts(merged) == world.verdicts(expected)
+    assert merged["promoted"] == [world.PROMPT]
+
+
+def test_a_missing_shard_is_inconclusive(root: Path, model: world.Scripted) -> None:
+    world.challenger(root, "B", "skill: 0.95\n")
+    world.run(root, "--shard", "1/2")
+    report = world.run(root, "--merge", str(root / "eval/results"), code=script.STOPPED)
+    assert report["stop_reason"] == "shards missing: 2/2" and not report["promoted"]
+
+
+def test_shards_of_another_night_are_refused(
+    root: Path, model: world.Scripted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.challenger(root, "B", "skill: 0.95\n")
+    world.run(root, "--shard", "1/2")
+    world.challenger(root, "C", "skill: 0.9\n")
+    assert ab_testing.main(["--root", str(root), "--merge", str(root / "eval/results")]) == script.BAD_INPUT
+    assert "another run" in capsys.readouterr().err
+
+
+def test_the_function_of_the_same_name_runs_a_night(root: Path, model: world.Scripted) -> None:
+    world.challenger(root, "B", "skill: 1.0\n")
+    report = ab_testing.ab_test_prompts([world.PROMPT], min_trials=1, promote_if_delta=0.02)
+    assert report["settings"]["trials"] == 1 and report["settings"]["min_effect"] == 0.02
+    assert report["promoted"] == [world.PROMPT]
+
+
+@pytest.mark.slow
+def test_a_a_nights_with_noise_promote_nothing(root: Path, repository: Path) -> None:
+    """The real agents and suites, the offline model with noise, and a challenger that only reads differently."""
+    _shipped(root, repository)
+    shutil.rmtree(root / "agents/prompts/variants", ignore_errors=True)
+    for number, name in enumerate(("geopolitical_risk", "macro_watcher", "arbitrage_finder")):
+        prompt = f"agents/prompts/{name}.md"
+        world.challenger(root, "B", (root / prompt).read_text() + "\nTake your time.\n", prompt)
+        report = world.run(root, "--prompt", prompt, "--offline-noise", "0.2", "--seed", str(number))
+        (arm,) = report["tests"][0]["arms"]
+        assert arm["wins"] and arm["losses"]  # the noise really made a difference
+        assert arm["verdict"] == "keep"
+
+
+@pytest.mark.slow
+def test_of_the_shipped_challengers_the_better_is_promoted_and_the_overfitted_kept_out(
+    root: Path, repository: Path
+) -> None:
+    _shipped(root, repository)
+    tune = world.run(root, "--split", "tune", "--offline-noise", "0.05", "--trials", "1")
+    (root / "meta/reports/ab_test_report.json").unlink()
+    night = world.run(root, "--offline-noise", "0.05")
+    assert night["promoted"]
+    on_tune = {(test["prompt"], arm["variant"]): arm for test in tune["tests"] for arm in test["arms"]}
+    on_holdout = {(test["prompt"], arm["variant"]): arm for test in night["tests"] for arm in test["arms"]}
+    overfitted = [
+        key
+        for key, arm in on_holdout.items()
+        if on_tune[key]["effect"] > 0 and arm["verdict"] == "keep" and arm["effect"] < on_tune[key]["effect"]
+    ]
+    assert overfitted
+
+
+def _shipped(root: Path, repository: Path) -> None:
+    for part in ("agents/manifest.yaml", "agents/prompts", "agents/schemas", "eval/suites"):
+        source, target = repository / part, root / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copy(source, target)
+
+
+def test_the_order_of_cases_is_random_and_fixed_by_the_seed(root: Path, model: world.Scripted) -> None:
+    from agents.manifest import load_manifest
+    from eval.ab.plan import Settings, make_plan
+
+    world.challenger(root, "B", "skill: 1.0\n")
+    orders = [
+        [unit.case.id for unit in make_plan(load_manifest(), [], Settings(seed=seed), {}).order]
+        for seed in (1, 1, 2)
+    ]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2]) and orders[0] != sorted(orders[0])
+
+
+def test_a_former_champion_is_not_tested_again_by_those_that_follow(
+    root: Path, model: world.Scripted
+) -> None:
+    world.challenger(root, "A", "# solver\nskill: 0.7\n")
+    world.challenger(root, "B", "# solver\nskill: 0.85\n")
+    assert world.run(root)["promoted"] == [world.PROMPT]
+    world.challenger(root, "B", "# solver\nskill: 0.99\n")
+    assert world.run(root, "--seed", "1")["promoted"] == [world.PROMPT]
+    world.challenger(root, "B", "# solver\nskill: 0.98\n")
+    (test,) = world.run(root, "--seed", "2")["tests"]
+    assert [arm["variant"] for arm in test["arms"]] == ["B"]
+    assert [(skip["variant"], skip["reason"]) for skip in test["skipped"]] == [("A", "a former champion")]

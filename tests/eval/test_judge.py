@@ -1,0 +1,88 @@
+"""The judge sees no names, is asked in both orders, and stops at its budget."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from eval.grading.graders import grade
+from eval.grading.judge import Judge, JudgeStopped, grade_judged
+
+EXPECT = [
+    {"grader": "exact", "path": "0.region", "value": "europe"},
+    {"grader": "llm_judge", "path": "0.rationale", "rubric": "Names the cause", "reference": "GOOD cause"},
+]
+
+
+class FakeModel:
+    """Answers by a rule on the two answers, and remembers what it was asked."""
+
+    def __init__(self, rule: Callable[[str, str], str]) -> None:
+        self.rule, self.asked = rule, list[dict[str, Any]]()
+
+    async def complete(self, messages: Any, **_: Any) -> Any:
+        question: dict[str, Any] = json.loads(messages[1]["content"])
+        self.asked.append(question)
+        verdict = self.rule(question["answer_1"], question["answer_2"])
+        return SimpleNamespace(data={"verdict": verdict, "reason": "because"})
+
+
+def judged(model: FakeModel, rationale: str, **options: Any) -> Any:
+    output = [{"region": "europe", "rationale": rationale}]
+    return asyncio.run(grade_judged(EXPECT, output, {"as_of": "x"}, Judge(model, **options)))
+
+
+def test_better_or_as_good_in_both_orders_is_right() -> None:
+    by_length = FakeModel(lambda a, b: "tie" if len(a) == len(b) else "1" if len(a) > len(b) else "2")
+    assert judged(by_length, "a longer and better cause").ok
+    assert judged(by_length, "same size!").ok
+    assert not judged(by_length, "short").ok
+
+
+def test_a_judge_that_prefers_a_place_counts_half() -> None:
+    first = FakeModel(lambda a, b: "1")
+    made = judged(first, "whatever")
+    assert made.parts[1].score == 0.5
+    assert not made.ok
+
+
+def test_both_orders_are_asked_and_neither_is_named() -> None:
+    model = FakeModel(lambda a, b: "tie")
+    judged(model, "ours")
+    assert sorted(question["answer_1"] for question in model.asked) == ["GOOD cause", "ours"]
+    assert all(set(q) == {"task", "case", "rubric", "answer_1", "answer_2"} for q in model.asked)
+
+
+def test_which_order_comes_first_is_drawn_from_the_seed() -> None:
+    def first(seed: int) -> str:
+        model = FakeModel(lambda a, b: "tie")
+        judged(model, "ours", seed=seed)
+        return str(model.asked[0]["answer_1"])
+
+    assert {first(seed) for seed in range(20)} == {"ours", "GOOD cause"}
+    assert first(3) == first(3)
+
+
+def test_a_spent_budget_is_no_loss_but_an_error_of_its_own_kind() -> None:
+    model = FakeModel(lambda a, b: "tie")
+    with pytest.raises(JudgeStopped) as stopped:
+        judged(model, "ours", max_calls=1)
+    assert stopped.value.error_kind == "budget"
+    assert len(model.asked) == 1
+
+
+def test_stored_judgements_grade_again_without_a_model() -> None:
+    made = judged(FakeModel(lambda a, b: "tie"), "ours")
+    output: list[Mapping[str, Any]] = [{"region": "europe", "rationale": "ours"}]
+    assert grade(EXPECT, output, judged={1: made.parts[1]}) == made
+
+
+def test_a_missing_answer_is_not_worth_a_call() -> None:
+    model = FakeModel(lambda a, b: "tie")
+    made = asyncio.run(grade_judged(EXPECT, [], {}, Judge(model)))
+    assert (made.score, model.asked) == (0.0, [])

@@ -1,0 +1,119 @@
+"""Suites: schema-checked, split by hash, pinned, and refused by name when they changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval import suites
+from telemetry.edge import script
+
+CASE = {"id": "one-0001", "input": {"x": 1}, "expect": [{"grader": "exact", "path": "0.a", "value": 1}]}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Any:
+    (tmp_path / suites.FOLDER).mkdir(parents=True)
+    with script.using_root(tmp_path):
+        yield tmp_path
+
+
+def write(*cases: object, name: str = "demo") -> Path:
+    path = suites.FOLDER / f"{name}.jsonl"
+    suites.write_suite(path, cases)  # type: ignore[arg-type]
+    return path
+
+
+def test_a_pinned_suite_loads(root: Path) -> None:
+    path = write(CASE, CASE | {"id": "one-0002", "tags": ["hard"], "threshold": 0.5})
+    assert suites.main(["pin", "--root", str(root)]) == script.OK
+    suite = suites.load_suite(path)
+    assert (suite.name, suite.pinned, len(suite.cases)) == ("demo", True, 2)
+    assert (suite.cases[1].tags, suite.cases[1].threshold) == (("hard",), 0.5)
+
+
+def test_a_changed_suite_is_refused_by_name_until_pinned_again(root: Path, capsys: Any) -> None:
+    path = write(CASE)
+    other = write(CASE, name="other")
+    suites.pin([path, other])
+    write(CASE | {"input": {"x": 2}})
+    with pytest.raises(
+        script.BadInput, match=r"eval/suites/demo\.jsonl: suite demo changed since it was pinned"
+    ):
+        suites.load_suite(path)
+    assert suites.load_suite(other).pinned
+    assert suites.main(["check", "--root", str(root)]) == script.FOUND
+    assert "python -m eval.suites pin demo" in capsys.readouterr().out
+    assert not suites.load_suite(path, allow_unpinned=True).pinned
+    assert suites.pin([path, other]) == ["demo"]
+    assert suites.load_suite(path).pinned
+
+
+def test_a_suite_never_pinned_says_so(root: Path) -> None:
+    with pytest.raises(script.BadInput, match="suite demo is not pinned"):
+        suites.load_suite(write(CASE))
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (CASE | {"split": "tune"}, "split"),
+        (CASE | {"id": "UPPER"}, "id"),
+        (CASE | {"expect": []}, "expect"),
+        (CASE | {"expect": [{"grader": "vibes"}]}, r"expect\[0\]\.grader"),
+        (CASE | {"expect": [{"grader": "exact"}]}, r"expect\[0\]"),
+        (CASE | {"expect": [{"grader": "json_schema", "schema": {"type": 7}}]}, r"expect\[0\]\.schema"),
+        (CASE | {"threshold": 0}, "threshold"),
+        ({"id": "one"}, "input"),
+        ("text", "object"),
+    ],
+)
+def test_a_bad_case_names_file_line_and_field(root: Path, case: object, message: str) -> None:
+    with pytest.raises(script.BadInput, match=rf"demo\.jsonl:2: .*{message}"):
+        suites.pin([write(CASE, case)])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (json.dumps(CASE) + "\n" + json.dumps(CASE), "demo.jsonl:2: id: 'one-0001' is used twice"),
+        (json.dumps(CASE) + "\n{", "demo.jsonl:2: not JSON"),
+        ("", "demo.jsonl: the suite holds no case"),
+    ],
+)
+def test_a_bad_file_names_its_line(root: Path, text: str, message: str) -> None:
+    path = suites.FOLDER / "demo.jsonl"
+    (root / path).write_text(text)
+    with pytest.raises(script.BadInput) as refused:
+        suites.load_suite(path, allow_unpinned=True)
+    assert message in str(refused.value)
+
+
+def test_a_missing_suite_and_a_broken_lock_are_bad_input(root: Path, capsys: Any) -> None:
+    for command in ("pin", "check", "list"):
+        assert suites.main([command, "nobody", "--root", str(root)]) == script.BAD_INPUT
+        assert "eval/suites/nobody.jsonl: no such suite" in capsys.readouterr().err
+    path = write(CASE)
+    (root / suites.FOLDER / suites.LOCK).write_text("[]")
+    with pytest.raises(script.BadInput, match="not a lock file"):
+        suites.load_suite(path)
+
+
+def test_the_split_is_the_parity_of_the_first_byte_of_the_hash() -> None:
+    # `printf abc | sha256sum` and so on: published test vectors, not our own output.
+    assert suites.split("abc") == "tune"  # ba7816bf...: 0xba is even
+    assert suites.split("hello") == "tune"  # 2cf24dba...
+    assert suites.split("world") == "tune"  # 486ea462...
+    assert suites.split("a") == "tune"  # ca978112...
+    assert suites.split("test") == "holdout"  # 9f86d081...
+
+
+@given(ids=st.sets(st.text("abcdefghij0123456789-", min_size=6, max_size=12), min_size=400, max_size=400))
+def test_the_split_is_about_half(ids: set[str]) -> None:
+    # 400 fair coins: outside 140..260 about once in 10^9
+    assert 140 <= sum(suites.split(case_id) == "tune" for case_id in ids) <= 260

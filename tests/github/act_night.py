@@ -1,0 +1,136 @@
+"""Runs a workflow of this repository for real: act in host mode, a bare git remote, third-party actions swapped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.github.workflow_rules import ACTIONS
+from tests.worlds import proposal_repo as repo
+
+ROOT = Path(__file__).parents[2]
+ACTION_STANDINS = Path(__file__).parent / "actions"
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What one run of a workflow left behind."""
+
+    results: dict[str, str]  # job -> success or failure; a skipped job is not in it
+    summaries: dict[str, str]  # job -> its job summary
+    log: str
+    requests: dict[str, dict[str, Any]]  # branch -> the pull request as recorded
+
+    @property
+    def proposing(self) -> dict[str, str]:
+        """The results without the job that only records data."""
+        return {job: result for job, result in self.results.items() if job != "record"}
+
+
+class Night:
+    """A repository with its remote, in which workflows run."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.tree, self.remote, self.store = home / "tree", home / "remote.git", home / "store"
+
+    def start(self) -> None:
+        """Commit the tree and push it to a bare remote."""
+        (self.home / ".config/act").mkdir(parents=True)
+        (self.home / ".config/act/actrc").touch()
+        self.store.mkdir()
+        repo.git(self.home, "init", "-q", "--bare", "-b", "main", str(self.remote))
+        repo.git(self.tree, "init", "-q", "-b", "main")
+        repo.git(self.tree, "remote", "add", "origin", str(self.remote))
+        self.commit("start")
+
+    def commit(self, message: str) -> None:
+        """What the tree holds becomes the remote's main."""
+        repo.git(self.tree, "add", "-A")
+        repo.git(self.tree, "commit", "-q", "--allow-empty", "-m", message)
+        repo.git(self.tree, "push", "-q", "origin", "main")
+
+    def run(
+        self,
+        workflow: str,
+        event: str = "workflow_dispatch",
+        inputs: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        **environment: str,
+    ) -> Ran:
+        """Run one workflow of the tree to its end."""
+        payload = self.home / "event.json"
+        payload.write_text(json.dumps({"inputs": dict(inputs or {})} if event == "workflow_dispatch" else {}))
+        extra = {"TEST_REMOTE": self.remote, "TEST_STORE": self.store, "TEST_VENV": sys.prefix, **environment}
+        command = [
+            Path(sys.executable).parent / "act",
+            *(event, "--workflows", f".github/workflows/{workflow}.yml", "--eventpath", payload),
+            *("--platform", "ubuntu-24.04=-self-hosted", "--no-skip-checkout", "--json"),
+            *("--cache-server-addr", "127.0.0.1"),  # else it asks for a way to the internet first
+            *(word for name, value in extra.items() for word in ("--env", f"{name}={value}")),
+            *(word for name, value in (secrets or {}).items() for word in ("--secret", f"{name}={value}")),
+            *_standins(),
+        ]
+        path = f"{ACTION_STANDINS / 'bin'}:{os.environ['PATH']}"
+        clean = {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8"}
+        done = subprocess.run(command, cwd=self.tree, env=clean, capture_output=True, text=True, timeout=100)
+        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        results = {line["jobID"]: line["jobResult"] for line in lines if "jobResult" in line}
+        summaries: dict[str, str] = {}
+        for line in lines:
+            if line.get("command") == "summary":
+                summaries[line["jobID"]] = summaries.get(line["jobID"], "") + line["content"]
+        log = "\n".join(str(line.get("msg")) for line in lines) + done.stderr
+        assert (done.returncode == 0) == ("failure" not in results.values()), log
+        return Ran(results, summaries, log, self._requests())
+
+    def _requests(self) -> dict[str, dict[str, Any]]:
+        found = [json.loads(path.read_text()) for path in self.store.glob("pr-*.json")]
+        return {request["branch"]: request for request in found}
+
+    def diff(self, branch: str) -> dict[str, str]:
+        """The files that a branch on the remote changes against main."""
+        names = repo.git(self.remote, "diff", "--name-only", "main", branch).split()
+        return {name: repo.git(self.remote, "show", f"{branch}:{name}") for name in names}
+
+    def branches(self) -> set[str]:
+        """The remote's branches."""
+        return set(repo.git(self.remote, "for-each-ref", "--format=%(refname:short)").split())
+
+
+def _standins() -> Iterator[str]:
+    for name, pin in ACTIONS.items():
+        yield "--local-repository"
+        yield f"{name}@{pin.sha}={ACTION_STANDINS / Path(name).name}"
+
+
+# A stand-in script writes no report that a schema would let pass.
+_UNWANTED = shutil.ignore_patterns("__pycache__", "*.jsonl", "*.schema.json", "reports", "decisions")
+
+
+def small_tree(tree: Path) -> None:
+    """The workflows, what they run, and the small example repository around it: no real script."""
+    for name in (".github", "meta", "telemetry"):
+        shutil.copytree(ROOT / name, tree / name, ignore=_UNWANTED)
+    for name in (".gitignore", "Makefile", "pyproject.toml", "requirements.txt"):
+        shutil.copy(ROOT / name, tree / name)
+    for name, text in repo.FILES.items():
+        if not name.startswith((".git", "meta/__init__")):
+            repo.write(tree, name, text)
+
+
+def full_tree(tree: Path) -> None:
+    """This repository as it stands, uncommitted work included."""
+    for name in repo.git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")[
+        :-1
+    ]:
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tree / name)

@@ -1,0 +1,126 @@
+"""The workflows with the real scripts, on the offline model: the night as GitHub would run it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from meta import audit
+from meta.publish.kinds import KINDS
+from telemetry import logger, sync
+from telemetry.edge import script
+from tests.github.act_night import Night, full_tree
+from tests.worlds import proposal_repo as repo
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Night:
+    night = Night(tmp_path)
+    night.tree.mkdir()
+    full_tree(night.tree)
+    return night
+
+
+def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(night: Night) -> None:
+    night.start()
+    ran = night.run("prompt_ab_test", "schedule")
+    assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
+    form = KINDS["ab_champion"]
+    request = ran.requests[form.branch]
+    assert request["body"].startswith("> **Promote `geopolitical_risk` challenger B?**")
+    assert request["commit-message"].startswith("Promote geopolitical_risk: +")
+    better = (night.tree / "agents/prompts/variants/geopolitical_risk/B.md").read_text()
+    changed = night.diff(form.branch)
+    decision = changed.pop(next(name for name in changed if name.startswith("meta/decisions/")))
+    assert json.loads(decision)["decision"] == "promote"
+    assert changed.pop("agents/prompts/geopolitical_risk.md") == better
+    assert changed.pop("agents/prompts/variants/geopolitical_risk/champion.md") == better
+    assert sorted(changed) == [f"{form.report}.json", f"{form.report}.md"]
+    assert_explained(night, form.branch, "agents/prompts/geopolitical_risk.md")
+
+    segments = repo.git(night.remote, "ls-tree", "-r", "--name-only", sync.BRANCH).split()
+    assert [name.split("/")[0] for name in segments] == ["events", "history"]
+    assert ran.results["record"] == "success"
+
+    night.commit("merged")
+    (night.store / "pr-meta-prompt-ab-champion.json").unlink()
+    ran = night.run("prompt_ab_test", "schedule")
+    assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert "Nothing to propose" in ran.summaries["produce"]
+    assert "record" not in ran.results  # what lost is remembered through the data branch: no call, no new row
+
+
+def test_the_critiques_of_a_fresh_runner_rest_on_what_it_measured(night: Night) -> None:
+    night.start()
+    ran = night.run("cross_critiques", "schedule")
+    assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
+    form = KINDS["critiques"]
+    changed = night.diff(form.branch)
+    assert set(changed) == {f"{form.report}.json", f"{form.report}.md"}
+    assert ran.requests[form.branch]["body"] == changed[f"{form.report}.md"]
+    assert json.loads(changed[f"{form.report}.json"])["critiques"]
+
+
+def test_proposals_bring_a_new_challenger_and_touch_nothing_that_is_live(night: Night) -> None:
+    night.start()
+    ran = night.run("prompt_proposals", inputs={"prompt": "agents/prompts/macro_watcher.md"})
+    assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
+    form = KINDS["proposals"]
+    changed = night.diff(form.branch)
+    body = changed.pop(f"{form.report}.md")
+    assert ran.requests[form.branch]["body"] == body
+    assert json.loads(changed.pop(f"{form.report}.json"))["proposals"]
+    folder = "agents/prompts/variants/macro_watcher"
+    assert set(changed) == {f"{folder}/C.md", f"{folder}/lineage.json"}
+
+
+def test_a_sandbox_with_nothing_to_patch_opens_nothing(night: Night) -> None:
+    """The offline critics ask for rules, never for code."""
+    night.start()
+    ran = night.run("sandbox_patch")
+    assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert "the script found nothing patched" in ran.summaries["produce"]
+
+
+def push_idle_runs(night: Night, agent: str, n: int = 150) -> None:
+    """Telemetry of an agent that never finds anything, as earlier nights left it on the data branch."""
+    with script.using_root(night.tree), logger.source("replay"):
+        for _ in range(n):
+            run = logger.new_run_id()
+            logger.log_event(agent=agent, run_id=run, latency_ms=400.0, cost_usd=0.001, reward=-0.1)
+    assert sync.push(night.tree)
+    (night.tree / logger.LOG_PATH).unlink()
+
+
+def test_retirement_disables_what_no_longer_earns_its_keep_as_a_draft(night: Night) -> None:
+    night.start()
+    push_idle_runs(night, "vix_echo")
+    ran = night.run("agent_retirement", inputs={"mode": "disable"})
+    assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
+    form = KINDS["retirement_disable"]
+    request = ran.requests[form.branch]
+    assert (request["draft"], request["commit-message"]) == ("always-true", "Disable vix_echo")
+    assert "Retire `vix_echo`?" in request["body"]
+    changed = night.diff(form.branch)
+    assert "enabled: false" in changed["agents/manifest.yaml"]
+    (decision,) = [json.loads(text) for name, text in changed.items() if name.startswith("meta/decisions/")]
+    assert (decision["decision"], decision["subject"]) == ("disable", "vix_echo")
+    assert_explained(night, form.branch, "vix_echo")
+
+
+def assert_explained(night: Night, branch: str, subject: str) -> None:
+    """Once merged, the audit finds the change justified by the decision that came with it."""
+    repo.git(night.tree, "pull", "-q", "origin", branch)
+    with script.using_root(night.tree):
+        (finding,) = [one for one in audit.audit(night.tree) if one.subject == subject]
+    assert finding.explained, finding.why
+    assert "by meta/decisions/" in finding.why
+
+
+def test_retirement_with_nothing_to_decide_opens_nothing(night: Night) -> None:
+    night.start()
+    ran = night.run("agent_retirement", "schedule")
+    assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert "Nothing to propose" in ran.summaries["produce"]

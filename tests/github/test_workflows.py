@@ -1,0 +1,168 @@
+"""Every workflow keeps the house rules, and each rule can fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from meta.publish.kinds import KINDS
+from tests.github.workflow_rules import ACTIONS, problems, triggers
+
+ROOT = Path(__file__).parents[2]
+GITHUB = ROOT / ".github"
+BIN = Path(sys.executable).parent
+FILES = sorted([*GITHUB.glob("workflows/*.y*ml"), *GITHUB.glob("actions/*/action.y*ml")])
+
+GOOD = f"""
+on:
+  schedule:
+    - cron: "7 3 * * *"
+  workflow_dispatch:
+    inputs:
+      mode: {{type: string, default: report}}
+permissions: {{}}
+concurrency:
+  group: night
+  cancel-in-progress: false
+jobs:
+  night:
+    runs-on: ubuntu-24.04
+    timeout-minutes: 5
+    permissions:
+      contents: write
+    steps:
+      - uses: actions/checkout@{ACTIONS["actions/checkout"].sha} # {ACTIONS["actions/checkout"].version}
+        with:
+          persist-credentials: false
+      - run: echo "$MODE"
+        env:
+          MODE: ${{{{ inputs.mode || 'report' }}}}
+"""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(GITHUB)))
+def test_workflow_keeps_the_house_rules(path: Path) -> None:
+    assert problems(path.read_text()) == []
+
+
+def test_a_workflow_that_keeps_the_rules_has_no_problems() -> None:
+    assert problems(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("permissions: {}", "permissions: read-all", "permissions: {} is missing"),
+        ("permissions: {}\n", "", "permissions: {} is missing"),
+        ("    permissions:\n      contents: write\n", "", "no permissions of its own"),
+        ('echo "$MODE"', "echo ${{ inputs.mode || 'report' }}", "run: holds an expression"),
+        (ACTIONS["actions/checkout"].sha, "v6", "not pinned"),
+        (ACTIONS["actions/checkout"].sha, "0" * 40, "not pinned"),
+        (f" # {ACTIONS['actions/checkout'].version}", "", "version in a comment"),
+        ("actions/checkout@", "someone/checkout@", "not a reviewed action"),
+        ("persist-credentials: false", "persist-credentials: true", "persist-credentials"),
+        ("persist-credentials: false", "fetch-depth: 0", "persist-credentials"),
+        ("persist-credentials: false", "persist-credentials: false\n          reff: x", "no input 'reff'"),
+        ("    timeout-minutes: 5\n", "", "timeout-minutes"),
+        ("  group: night\n", "", "concurrency group"),
+        ("cancel-in-progress: false", "cancel-in-progress: true", "cut off a job that writes"),
+        ("  schedule:", "  pull_request_target:\n  schedule:", "pull_request_target"),
+        ("  schedule:", "  workflow_run: {workflows: [CI]}\n  schedule:", "workflow_run"),
+        ('"7 3 * * *"', '"0 3 * * *"', "cron minute 0"),
+        ('"7 3 * * *"', '"*/7 3 * * *"', "cron minute"),
+        ("type: string, default: report", "type: string", "has no default"),
+        (" || 'report'", "", "empty on schedule"),
+        ("          MODE:", "          OPENAI_API_KEY: ${{ secrets.K }}\n          MODE:", "model key"),
+    ],
+)
+def test_each_rule_can_fail(old: str, new: str, complaint: str) -> None:
+    assert old in GOOD
+    assert any(complaint in problem for problem in problems(GOOD.replace(old, new)))
+
+
+def test_a_schedule_without_dispatch_is_a_problem() -> None:
+    head, _, rest = GOOD.partition("  workflow_dispatch:")
+    text = head + "permissions:" + rest.partition("permissions:")[2]
+    assert problems(text) == ["schedule without workflow_dispatch"]
+
+
+CALLERS = {
+    "prompt_ab_test": "ab_champion",
+    "agent_retirement": "retirement",
+    "cross_critiques": "critiques",
+    "prompt_proposals": "proposals",
+    "sandbox_patch": "sandbox",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), CALLERS.items())
+def test_a_caller_names_its_pull_request_as_the_kind_does(name: str, kind: str) -> None:
+    """The file shows what it will open; `meta/publish/kinds.py` is what the night uses. They must not drift apart."""
+    document = yaml.safe_load((GITHUB / f"workflows/{name}.yml").read_text())
+    (job,) = document["jobs"].values()
+    given, form = job["with"], KINDS[kind]
+    assert job["uses"] == "./.github/workflows/propose_change.yml"
+    assert kind in given["kind"]
+    assert (given["branch"], given["title"]) == (form.branch, form.title)
+    assert given["labels"] == ",".join(form.labels)
+    if kind == "retirement":
+        assert given["draft"] == "${{ inputs.mode == 'disable' }}"
+    else:
+        assert given.get("draft", False) is form.draft
+    assert {"prompt", "max_usd"} & set(given) == set(form.options)
+
+
+def test_disabling_shares_the_branch_of_reporting_but_is_a_draft() -> None:
+    report, disable = KINDS["retirement"], KINDS["retirement_disable"]
+    assert (report.branch, report.title, report.draft) == (disable.branch, disable.title, False)
+    assert disable.draft
+
+
+def test_schedules_follow_the_loop() -> None:
+    """Critiques feed proposals, proposals feed the A/B test; a night's order is in the hours."""
+    hours = {}
+    for name in CALLERS:
+        on = triggers(yaml.safe_load((GITHUB / f"workflows/{name}.yml").read_text()))
+        assert "workflow_dispatch" in on
+        for entry in on.get("schedule", []):
+            minute, hour, _, _, weekday = entry["cron"].split()
+            hours[name] = (int(hour), int(minute), weekday)
+    assert hours["cross_critiques"] < hours["prompt_proposals"] < hours["prompt_ab_test"] < (3, 30, "*")
+    assert hours["agent_retirement"][0::2] == (4, "1")
+    assert "sandbox_patch" not in hours
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([BIN / command[0], *command[1:]], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_zizmor_is_clean() -> None:
+    done = _run("zizmor", "--offline", "--no-progress", ".github")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_zizmor_sees_an_injection(tmp_path: Path) -> None:
+    bad = GOOD.replace('echo "$MODE"', "echo ${{ github.event.issue.title }}")
+    (tmp_path / "bad.yml").write_text(bad)
+    done = _run("zizmor", "--offline", "--no-progress", str(tmp_path / "bad.yml"))
+    assert done.returncode != 0
+    assert "template-injection" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("schema", "pattern"),
+    [
+        ("vendor.github-workflows", "workflows/*.yml"),
+        ("vendor.github-actions", "actions/*/action.yml"),
+        ("vendor.dependabot", "dependabot.yml"),
+    ],
+)
+def test_files_match_githubs_schema(schema: str, pattern: str) -> None:
+    files = [str(path) for path in GITHUB.glob(pattern)]
+    assert files
+    done = _run("check-jsonschema", "--builtin-schema", schema, *files)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,83 @@
+"""The committed suites: rebuilt byte for byte, pinned, large enough, labelled without asking an agent."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from eval import build_suites, suites
+from telemetry.edge import script
+
+HERE = Path(__file__).parents[2]
+LEAST = {
+    "macro_watcher": 240,
+    "geopolitical_risk": 240,
+    "arbitrage_finder": 240,
+    "reviewer": 120,
+    "meta_agent": 120,
+    "vix_echo": 20,
+}
+LARGEST = 1_500_000  # bytes: a suite is reviewed in a pull request
+
+
+def test_a_rebuild_gives_the_committed_bytes(tmp_path: Path) -> None:
+    with script.using_root(tmp_path):
+        assert build_suites.main(["--quiet"]) == script.OK
+    for name in [*(f"{suite}.jsonl" for suite in LEAST)]:
+        built, committed = (root / suites.FOLDER / name for root in (tmp_path, HERE))
+        assert built.read_bytes() == committed.read_bytes(), name
+
+
+def test_the_committed_suites_are_as_pinned_and_valid() -> None:
+    with script.using_root(HERE):
+        assert suites.main(["check", "--quiet"]) == script.OK
+
+
+@pytest.mark.parametrize(("name", "least"), LEAST.items())
+def test_a_suite_is_large_enough_in_both_halves_and_small_enough_to_read(name: str, least: int) -> None:
+    with script.using_root(HERE):
+        suite = suites.load_suite(suites.FOLDER / f"{name}.jsonl")
+    assert len(suite.cases) >= least
+    assert all(len(suite.part(half)) >= 0.4 * len(suite.cases) for half in ("tune", "holdout"))
+    assert (HERE / suite.path).stat().st_size < LARGEST
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_no_two_cases_ask_the_same(name: str) -> None:
+    """A case on both sides of the split would let a proposal learn the holdout by heart."""
+    with script.using_root(HERE):
+        suite = suites.load_suite(suites.FOLDER / f"{name}.jsonl")
+    seen = Counter(str(case.input) for case in suite.cases)
+    assert seen.most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize("file", sorted((HERE / "eval").glob("cases_*.py")), ids=lambda file: file.stem)
+def test_a_builder_asks_no_agent(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+        )
+    }
+    assert not imported & {"agents", "meta", "telemetry"}
+    assert "Labelling rule" in (ast.get_docstring(tree) or "")
+
+
+def test_the_hard_ones_are_there() -> None:
+    tags = Counter[str]()
+    with script.using_root(HERE):
+        for name in LEAST:
+            tags.update(
+                tag for case in suites.load_suite(suites.FOLDER / f"{name}.jsonl").cases for tag in case.tags
+            )
+    wanted = (
+        "near-above", "near-below", "holiday", "unit", "stale", "negated", "metaphor", "trade", "unharmed", "history",
+        "sport", "fees-eat-it", "thin", "crossed-mirage", "forbidden", "unsafe", "clean",
+    )  # fmt: skip
+    assert {tag: tags[tag] for tag in wanted if tags[tag] < 4} == {}

@@ -1,0 +1,229 @@
+"""Retirement: evidence, not a low mean; joined on the manifest's names; the tree touched only when asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.manifest import MANIFEST, load_manifest
+from meta import retirement
+from meta.worth import marginal
+from meta.worth.report import markdown, spark
+from telemetry.edge import script
+from telemetry.logger import log_event
+from tests.conftest import REPOSITORY
+
+
+def switch_off(agent: str) -> None:
+    """What a person does in an editor."""
+    script.write_atomic(script.root() / MANIFEST, retirement.switch([agent], enabled=False))
+
+
+@pytest.fixture
+def checkout(root: Path) -> Path:
+    """A checkout with the real manifest, prompts, schemas and suites."""
+    for folder in ("agents", "eval/suites"):
+        shutil.copytree(
+            REPOSITORY / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "outputs")
+        )
+    return root
+
+
+def runs(agent: str, rewards: list[float | None], **fields: Any) -> Iterator[dict[str, Any]]:
+    for day, value in enumerate(rewards):
+        yield {
+            "agent": agent,
+            "ts": f"2026-{1 + day // 28:02d}-{1 + day % 28:02d}T06:00:00.000Z",
+            "source": "runtime",
+            "reward": value,
+            "scoring_version": "1.0",
+            "cost_usd": 0.0,
+            "signal_strength": value,
+            "error_kind": None,
+            "signals": "",
+            **fields,
+        }
+
+
+def states(events: list[dict[str, Any]], **limits: Any) -> dict[str, str]:
+    with script.using_root(REPOSITORY):
+        manifest = load_manifest()
+    return {row["agent"]: row["state"] for row in retirement.assess(manifest, events, **limits)}
+
+
+@pytest.mark.parametrize(
+    ("rewards", "state"),
+    [
+        ([0.0] * 100, "candidate"),
+        ([0.0] * 99, "too_few_runs"),
+        ([0.04] * 200, "probation"),  # the mean is low, but 200 runs do not yet prove it
+        ([0.0] * 97 + [1.0] * 3, "probation"),
+        ([0.3] * 150, "active"),
+    ],
+)
+def test_a_candidate_needs_runs_and_a_bound_below_the_floor(rewards: list[float], state: str) -> None:
+    assert states(list(runs("vix_echo", rewards)))["vix_echo"] == state
+
+
+def test_silent_agents_and_unknown_names_are_reported_never_skipped() -> None:
+    told = states(list(runs("VixEcho", [0.0] * 120)))
+    assert told["VixEcho"] == "not_in_manifest"
+    assert told["vix_echo"] == "no_telemetry"
+    assert set(told) > {"macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent"}
+
+
+def test_infrastructure_failures_are_not_held_against_an_agent() -> None:
+    outage = list(runs("vix_echo", [None] * 300, error_kind="provider"))
+    assert states(outage)["vix_echo"] == "no_telemetry"
+    own = list(runs("vix_echo", [None] * 120, error_kind="parse"))
+    assert states(own)["vix_echo"] == "candidate"
+
+
+def test_scoring_versions_are_never_averaged_together() -> None:
+    old = list(runs("vix_echo", [0.9] * 120, scoring_version="0.9"))
+    new = list(runs("vix_echo", [0.0] * 110))
+    measured = retirement.rolling_metrics(old + new, window=500)["vix_echo"]
+    assert (measured["n"], measured["rolling_avg_reward"], measured["scoring_version"]) == (110, 0.0, "1.0")
+    assert measured["other_version_runs"] == 120
+
+
+def test_only_the_last_window_counts() -> None:
+    measured = retirement.rolling_metrics(runs("a", [1.0] * 50 + [0.0] * 30), window=30)["a"]
+    assert (measured["n"], measured["rolling_avg_reward"]) == (30, 0.0)
+
+
+def test_unique_share_leaves_one_out_by_day() -> None:
+    def said(agent: str, day: str, *keys: str) -> dict[str, Any]:
+        return {"agent": agent, "ts": f"{day}T06:00:00.000Z", "signals": " ".join(keys)}
+
+    shares = marginal.unique_shares(
+        [
+            said("macro", "2026-03-02", "VIX:risk_off", "WTI:oil_up"),
+            said("echo", "2026-03-02", "VIX:risk_off"),
+            said("echo", "2026-03-03", "VIX:risk_off"),
+            {
+                "agent": "macro",
+                "ts": "2026-11-16T00:00:00Z",
+                "as_of": "2026-03-03",
+                "signals": "VIX:risk_off",
+            },
+        ]
+    )
+    assert shares["echo"] == {"signals": 2, "unique_signals": 0, "unique_share": 0.0}
+    assert shares["macro"]["unique_signals"] == 1
+
+
+def test_hit_rate_lift_and_fill_rate_by_hand() -> None:
+    outcomes = [
+        {"date": f"2026-03-{day:02d}", "series": "VIX", "event": day in (2, 3)} for day in range(2, 12)
+    ] + [
+        {"date": "2026-03-02", "symbol": "BTC", "buy_venue": "a", "sell_venue": "b", "filled": True},
+        {"date": "2026-03-03", "symbol": "BTC", "buy_venue": "a", "sell_venue": "b", "filled": False},
+    ]
+    alerts = [
+        {"agent": "m", "ts": f"2026-03-{day:02d}T06:00:00Z", "signals": "VIX:risk_off BTC:a>b"}
+        for day in (2, 3, 4, 5)
+    ]
+    hit = marginal.hits(alerts, outcomes)
+    assert hit is not None
+    assert (hit["alerts"], hit["hit_rate"], hit["base_rate"]) == (4, 0.5, 0.2)
+    assert hit["lift"] == pytest.approx(2.5)
+    assert hit["hit_rate_interval"] == pytest.approx([0.15, 0.85], abs=0.01)
+    fill = marginal.fills(alerts, outcomes)
+    assert fill is not None and (fill["named"], fill["fill_rate"]) == (2, 0.5)
+
+
+def test_a_retired_agent_that_recovered_in_shadow_is_proposed_for_revival(checkout: Path) -> None:
+    switch_off("vix_echo")
+    manifest = load_manifest()
+    rows = retirement.assess(manifest, list(runs("vix_echo", [0.6, 0.7] * 60, source="shadow")))
+    assert {row["agent"]: row["state"] for row in rows}["vix_echo"] == "revival"
+    assert retirement.assess(manifest, [])[-1]["state"] in {"retired", "no_telemetry"}
+
+
+def test_disable_changes_one_line_and_keeps_every_comment(checkout: Path) -> None:
+    before = (checkout / "agents/manifest.yaml").read_text().splitlines()
+    switch_off("vix_echo")
+    after = (checkout / "agents/manifest.yaml").read_text().splitlines()
+    added = [line for line in after if line not in before]
+    assert [line.strip() for line in added] == ["enabled: false"]
+    assert [line for line in after if line != added[0]] == before
+    assert not load_manifest().agent("vix_echo").enabled
+
+
+def log_silence(agent: str, n: int) -> None:
+    for _ in range(n):
+        log_event(agent, "r", 1.0, cost_usd=0.0, reward=0.0, provider="offline", signals="")
+
+
+def test_report_only_by_default_and_disable_writes_a_decision(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_silence("vix_echo", 120)
+    log_silence("arbitrage_finder", 120)
+    manifest = (checkout / "agents/manifest.yaml").read_text()
+    assert retirement.main([]) == 0
+    assert (checkout / "agents/manifest.yaml").read_text() == manifest
+    report = json.loads((checkout / "meta/reports/retirement_report.json").read_text())
+    assert {row["agent"] for row in report["candidates"]} == {"vix_echo", "arbitrage_finder"}
+    assert {"agent", "module", "rolling_avg_reward", "n"} <= report["candidates"][0].keys()
+    body = (checkout / "meta/reports/retirement_report.md").read_text()
+    assert "offline model" in body.splitlines()[2] and "▁" in body
+    capsys.readouterr()
+
+    assert retirement.main(["--disable", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["disabled"] == ["vix_echo"]
+    assert load_manifest().agent("arbitrage_finder").enabled  # execution_sensitive
+    assert not load_manifest().agent("vix_echo").enabled
+    (decision,) = (checkout / "meta/decisions").glob("*-retirement-vix_echo.json")
+    assert json.loads(decision.read_text())["decision"] == "disable"
+    assert [row["agent"] for row in retirement.retire_candidates()] == ["arbitrage_finder"]
+
+
+def test_eval_rows_do_not_count_unless_asked(checkout: Path) -> None:
+    for _ in range(120):
+        log_event("vix_echo", "r", 1.0, cost_usd=0.0, reward=0.0, source="eval")
+    assert retirement.retire_candidates() == []
+    retirement.main(["--source", "eval", "--quiet"])
+    report = json.loads((checkout / "meta/reports/retirement_report.json").read_text())
+    assert [row["agent"] for row in report["candidates"]] == ["vix_echo"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--min-n", "0"], "--min-n 0: must be at least 1"),
+        (["--source", "evals"], "--source evals: allowed are runtime"),
+        (["--outcomes", "nowhere.jsonl"], "--outcomes nowhere.jsonl: no such file"),
+    ],
+)
+def test_bad_flags_are_one_line(
+    checkout: Path, argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert retirement.main(argv) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_broken_outcomes_line_is_named(root: Path) -> None:
+    (root / "telemetry/outcomes.jsonl").write_text('{"date": "2026-03-02"}\n{"date": 3}\n')
+    with pytest.raises(script.BadInput, match="line 2: date: must be a string"):
+        marginal.load_outcomes()
+
+
+def test_a_hostile_agent_name_in_the_telemetry_stays_text() -> None:
+    with script.using_root(REPOSITORY):
+        manifest = load_manifest()
+    rows = retirement.assess(manifest, list(runs("@everyone <script>|x", [0.1] * 3)))
+    rule = {"min_n": 100, "reward_floor": 0.05, "window": 200, "sources": ["runtime"]}
+    body = markdown({"rule": rule, "candidates": [], "agents": rows, "disabled": [], "offline": False})
+    assert "@everyone" not in body and "<script>" not in body
+
+
+def test_sparklines_are_zero_based() -> None:
+    assert spark([0.0, 0.5, 1.0]) == "▁▄█"
+    assert spark([0.0, 0.01]) == "▁▁"

@@ -1,0 +1,152 @@
+"""Promises of meta/rule_text.py, meta/rule_moves.py and meta/vocabulary.py: one rule changes, everything else stays."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.offline import analysts, rules
+from agents.offline.vocabulary import VOCABULARY, keys_of
+from meta.offline import rule_text
+from meta.offline.rule_moves import moves
+from meta.offline.rule_text import Edit, EditError
+from meta.offline.term_mining import mine
+from meta.proposals.checks import changed_lines
+from tests.conftest import REPOSITORY
+
+TEXT = """# Agent
+
+Text with `above: 1` in it.
+
+```rules
+analyst: threshold   # who
+above: 0.18          # a fraction
+only: [VIX, "no"]
+weights: {war: 60, coup: 70}
+terms:
+  - one term
+  - other*
+map:
+  war: 60
+  peace*: 5
+```
+
+## End
+"""
+PROMPTS = sorted(
+    [*(REPOSITORY / "agents/prompts").glob("*.md"), *(REPOSITORY / "eval/baselines").glob("*.md")]
+)
+
+
+@pytest.mark.parametrize("file", PROMPTS, ids=lambda file: file.name)
+def test_rules_are_read_entry_by_entry_as_they_are_as_a_whole(file: Any) -> None:
+    text = file.read_text()
+    assert rule_text.read(text) == dict(rules.read(text).values)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "lines"),
+    [
+        ("above", 0.2, ["-above: 0.18          # a fraction", "+above: 0.2          # a fraction"]),
+        ("only", ["VIX", "no", "DXY"], ['-only: [VIX, "no"]', "+only: [VIX, no, DXY]"]),
+        ("weights", {"war": 60}, ["-weights: {war: 60, coup: 70}", "+weights: {war: 60}"]),
+        ("terms", ["one term", "other*", "third"], ["+  - third"]),
+        ("terms", ["other*"], ["-  - one term"]),
+        ("map", {"war": 50, "peace*": 5}, ["-  war: 60", "+  war: 50"]),
+        ("map", {"war": 60, "peace*": 5, "new: one": 7}, ['+  "new: one": 7']),
+        ("below", 3, ["+below: 3"]),
+        ("flag", True, ["+flag: yes"]),
+    ],
+)
+def test_only_the_lines_of_a_change_change(key: str, value: Any, lines: list[str]) -> None:
+    after = rule_text.applied(TEXT, [rule_text.set_value(TEXT, key, value)])
+    assert changed_lines(TEXT, after) == lines
+    assert rules.read(after).values == {**rules.read(TEXT).values, key: "yes" if value is True else value}
+
+
+def test_a_dropped_key_takes_its_lines_along() -> None:
+    after = rule_text.applied(TEXT, [rule_text.drop(TEXT, "map")])
+    assert changed_lines(TEXT, after) == ["-map:", "-  war: 60", "-  peace*: 5"]
+
+
+@pytest.mark.parametrize(("search", "count"), [("nowhere", 0), ("war: 60", 2), ("", None)])
+def test_an_edit_that_is_not_unique_is_refused(search: str, count: int | None) -> None:
+    with pytest.raises(EditError, match="nothing" if count is None else f"{count} times"):
+        rule_text.applied(TEXT, [Edit(search, "x")])
+
+
+values = st.one_of(
+    st.integers(-1000, 1000),
+    st.floats(-100, 100, allow_nan=False).map(lambda number: float(f"{number:g}")),
+    st.lists(st.text(st.characters(codec="ascii", categories=("L", "N", "P", "Zs")), min_size=1), max_size=4),
+    st.dictionaries(
+        st.text(st.characters(categories=("L",)), min_size=1), st.integers(0, 99), min_size=1, max_size=4
+    ),
+)
+
+
+@given(st.sampled_from(["above", "only", "weights", "terms", "map", "fresh"]), values)
+def test_whatever_is_set_is_read_back_and_nothing_else_changes(key: str, value: Any) -> None:
+    try:
+        after = rule_text.applied(TEXT, [rule_text.set_value(TEXT, key, value)])
+    except EditError:
+        return
+    read, before = rules.read(after), rules.read(TEXT)
+    if read.problems or "\\" in str(value) or '"' in str(value) or "'" in str(value):
+        return  # such a text is refused by the checks before it is kept
+    assert {name: one for name, one in read.values.items() if name != key} == {
+        name: one for name, one in before.values.items() if name != key
+    }
+
+
+def test_every_key_of_the_search_is_in_the_vocabulary_of_the_analysts() -> None:
+    told = str(analysts.__doc__)
+    for analyst, keys in VOCABULARY.items():
+        assert analyst in analysts.ANALYSTS
+        for name in keys:
+            assert f"`{name}`" in told, name
+
+
+def test_every_key_of_the_live_prompts_can_be_searched_or_is_meant_to_stay() -> None:
+    stays = {"analyst", "list", "id_field", "only", "up_signal", "down_signal", "blocked_venues", "required"}
+    for file in PROMPTS:
+        read = rules.read(file.read_text()).values
+        if read.get("analyst") in VOCABULARY:
+            known = keys_of(str(read["analyst"]))
+            strange = {name for name in read if name not in known and name not in stays}
+            assert not {name for name in strange if not name.startswith(("allowed_", "required_"))}, file.name
+
+
+def test_terms_are_mined_where_they_tell_failures_from_the_rest() -> None:
+    wrong = [
+        {"input": {"text": f"Strike on {place} called off"}, "reasons": ["false alarm"]}
+        for place in ("Goma", "Riga")
+    ]
+    right = [{"input": {"text": "Strike on Goma kills nine"}}]
+    found = [one.term for one in mine(wrong, right, words=2, least=2)]
+    assert found[0] in ("called", "called off", "off")
+    assert "strike" in found and "nine" not in found
+
+
+def test_moves_follow_the_reasons_of_the_failures() -> None:
+    prompt = "```rules\nanalyst: headlines\nnegation_cues: [no]\nregion_africa: [Mali]\n```\n"
+    case = {
+        "input": {"text": "Clashes near Goma again"},
+        "reasons": ['exact region: "global", expected "africa"'],
+    }
+    found = moves(
+        rule_text.read(prompt),
+        [case, case],
+        [],
+        max_terms=9,
+        term_words=1,
+        min_failing=2,
+        draw=random.Random(1),
+    )
+    told = [move.told for move in found]
+    assert "region_africa with 'Goma'" in told
+    assert not any(name.startswith(("region_europe with", "negation_cues with")) for name in told)

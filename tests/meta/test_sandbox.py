@@ -1,0 +1,417 @@
+"""A patch that holds is left in the tree; anything else is stopped, with a reason."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from agents.manifest import load_manifest
+from agents.model.call import LLMError
+from agents.offline.model import OfflineModel
+from eval.suites import load_suite
+from meta import guard, handover, sandbox
+from meta.patches import recommendations
+from meta.patches import trial as patch_trial
+from meta.patches.recommendations import Recommendation
+from meta.patches.trial import Commands, Sandbox
+from meta.publish.contents import check_body
+from telemetry.edge import script
+from tests.worlds import proposal_repo as repo
+from tests.worlds import sandbox_checkout as small
+from tests.worlds.sandbox_checkout import CODE, PATH, Scripted, diff, patch
+
+LOWER = Recommendation("level", f"Set LIMIT in {PATH} to 40", "numbers from 40 on are missed", "P1", "a test")
+BETTER = diff(CODE.replace("LIMIT = 50", "LIMIT = 40"))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small.make(tmp_path_factory.mktemp("checkout"))
+
+
+@pytest.fixture
+def checkout(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    tree = tmp_path / "checkout"
+    shutil.copytree(template, tree)
+    monkeypatch.setattr(patch_trial, "commands", lambda: small.SHORT)
+    with script.using_root(tree):
+        yield tree
+
+
+def tried(model: Any, *given: Recommendation, **options: Any) -> dict[str, Any]:
+    return sandbox.run(given or (LOWER,), load_manifest(), model, **{"triage": False, **options})
+
+
+def bench(checkout: Path, **parts: Any) -> Sandbox:
+    """A sandbox for single patches, with the unpatched grades known."""
+    suite = load_suite("eval/suites/level.jsonl")
+    before = {case.id: (0.5, False) for case in suite.cases}
+    return Sandbox(
+        checkout,
+        "level",
+        PATH,
+        suite,
+        **{"time_limit_s": 60.0, "run": small.SHORT, "_before": before, **parts},
+    )
+
+
+def claims(outputs: str) -> tuple[str, ...]:
+    """Evals that write a result of their own making, all passed."""
+    code = f"""
+import json, pathlib
+rows = [{{"id": f"level-{{n:02}}", "output": {outputs}, "ok": True, "score": 1.0, "error": None, "output_kept": True}}
+        for n in range(16)]
+file = pathlib.Path("eval/results/level.json")
+file.parent.mkdir()
+file.write_text(json.dumps({{"results": rows, "summary": {{"mean_score": 1.0}}}}))
+"""
+    return (sys.executable, "-c", code)
+
+
+QUICK = Commands((), (), claims("[{'risk_score': 35 + 2 * n}] if 35 + 2 * n >= 40 else []"))
+
+
+def status(checkout: Path) -> set[str]:
+    return {line[3:] for line in repo.git(checkout, "status", "--porcelain", "-uall").splitlines()}
+
+
+def events(checkout: Path, kind: str) -> list[dict[str, Any]]:
+    lines = (checkout / "telemetry/events.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if row["kind"] == kind]
+
+
+def test_a_patch_that_helps_is_left_applied_and_becomes_a_draft(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    (tmp_path / "one.json").write_text(
+        json.dumps({"agent": "level", "change": LOWER.change, "why": LOWER.why})
+    )
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    assert (
+        sandbox.main(["--recommendation", str(tmp_path / "one.json"), "--quiet", "--root", str(checkout)])
+        == 0
+    )
+    assert "LIMIT = 40  # report" in (checkout / PATH).read_text()
+    assert "true" in (tmp_path / "output").read_text()
+
+    report = json.loads((checkout / "meta/reports/sandbox_report.json").read_text())
+    jsonschema.validate(report, json.loads((repository / "meta/sandbox_report.schema.json").read_text()))
+    [row] = report["attempts"]
+    assert (report["patched"], row["verdict"], row["provider"]) == (True, "passed", "offline")
+    assert [check["name"] for check in row["checks"]] == ["guard", "lint", "evals", "tests"]
+    assert list(report["metadata"]["suites"]) == ["eval/suites/level.jsonl"]
+    assert row["scores"]["after"] == 1.0 > row["scores"]["before"]
+    assert row["scores"]["newly_right"] and not row["scores"]["newly_wrong"]
+
+    [event] = events(checkout, "evaluation")
+    assert event["agent"] == "level" and event["verdict"] == "passed" and event["source"] == "critique"
+    assert 0.1 <= event["reward_multiplier"] <= 1.0 and event["file_touch_count"] == 1
+    assert {"ast_similarity", "line_change_ratio", "scaffolding_penalty"} <= event.keys()
+    [run] = events(checkout, "run")
+    assert (run["agent"], run["task"], run["cost_usd"]) == ("meta_agent", "patch", 0.0)
+
+    paths = handover.pack("sandbox", checkout, tmp_path / "handover")
+    reports = {"meta/reports/sandbox_report.json", "meta/reports/sandbox_report.md"}
+    [decision] = set(paths) - reports - {PATH}
+    assert decision.startswith("meta/decisions/") and decision.endswith("-sandbox-level.json")
+    assert guard.check_handover(tmp_path / "handover", "sandbox", checkout) == []
+    assert json.loads((tmp_path / "handover/meta.json").read_text())["draft"] is True
+    assert repo.git(checkout, "worktree", "list").count("\n") == 1, "the throw-away worktrees are gone"
+
+
+def test_a_patch_that_makes_it_worse_is_rejected_and_nothing_is_applied(checkout: Path) -> None:
+    report = tried(OfflineModel(), replace(LOWER, change="Set LIMIT to 60"))
+    [row] = report["attempts"]
+    assert row["verdict"] == "rejected" and "worse on all cases" in row["reasons"][0]
+    assert not report["patched"] and status(checkout) == {
+        "meta/reports/sandbox_report.json",
+        "meta/reports/sandbox_report.md",
+    }
+
+
+def test_the_offline_writer_says_what_it_cannot_do(checkout: Path) -> None:
+    for change, why in (
+        ("Handle missing values better", "names no numeric constant"),
+        ("Set LIMIT lower", "does not say to which number"),
+        ("Set LIMIT to 40, or to 45", "several numbers"),
+        ("Set LIMIT to 50", "is 50 already"),
+    ):
+        [row] = tried(OfflineModel(), replace(LOWER, change=change))["attempts"]
+        assert row["verdict"] == "declined" and why in row["reasons"][0], change
+
+
+def link(path: str, target: str) -> str:
+    head = f"diff --git a/{path} b/{path}\nnew file mode 120000\n--- /dev/null\n+++ b/{path}\n"
+    return f"{head}@@ -0,0 +1 @@\n+{target}\n\\ No newline at end of file\n"
+
+
+def gone(path: str) -> str:
+    lines = diff("", CODE).splitlines(keepends=True)[2:]
+    return f"diff --git a/{path} b/{path}\ndeleted file mode 100644\n--- a/{path}\n+++ /dev/null\n{''.join(lines)}"
+
+
+def new(path: str, text: str) -> str:
+    lines = text.splitlines()
+    added = "".join(f"+{line}\n" for line in lines)
+    return f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n{added}"
+
+
+def inside(line: str) -> str:
+    """The agent's code with one line put at the start of `analyze`."""
+    return diff(CODE.replace("        return", f"        {line}\n        return"))
+
+
+HOSTILE = {
+    "a workflow": (new(".github/workflows/evil.yml", "on: push\n"), "protected (.github/**)"),
+    "a way up": (new("../evil.py", "x = 1\n"), "git does not apply it"),
+    "an absolute path": (new("/tmp/evil.py", "x = 1\n"), "git does not apply it"),
+    "the git folder": (new(".git/hooks/post-checkout", "curl evil\n"), "git does not apply it"),
+    "a link": (link("agents/level2.py", "/etc/passwd"), "outside"),
+    "the code made a link": (
+        gone(PATH) + link(PATH, "/etc/passwd"),
+        "symbolic link",
+    ),
+    "a deletion": (gone(PATH), "is deleted"),
+    "a binary": (diff(CODE + '\nX = "\0"\n'), "is binary"),
+    "a socket": (diff("import socket\n" + CODE), "newly uses socket"),
+    "a process": (inside("import subprocess"), "newly uses subprocess"),
+    "the environment": (inside("import os; inputs = {'numbers': [len(os.environ)]}"), "newly uses os"),
+    "the environment by a detour": (inside("import typing; typing.sys.modules['os'].environ"), "newly uses sys"),
+    "a network module of ours": (diff("from agents.fetch import get\n" + CODE), "newly uses agents.fetch.get"),
+    "the same, relative": (diff("from . import live\n" + CODE), "newly uses agents.live"),
+    "the answers": (inside("open('eval/suites/level.jsonl')"), "newly uses open"),
+    "the answers by a path at hand": (inside("(self.prompts.root / 'eval').rglob('*')"), "newly uses rglob"),
+    "the graders": (diff("from eval.grading import graders\n" + CODE), "newly uses eval"),
+    "the interpreter": (inside("exec('1')"), "newly uses exec"),
+    "hidden attributes": (inside("getattr(self, '__class__')"), "newly uses __class__"),
+    "a test": (diff("def test_it(): 0\n", "def test_it() -> None: ...\n", "tests/test_level.py"), "protected (tests"),
+    "a suite": (new("eval/suites/more.jsonl", "{}\n"), "protected (eval/**)"),
+    "another agent": (new("agents/other.py", "x = 1\n"), "outside"),
+    "the manifest": (new("agents/more.yaml", "agents: []\n"), "outside"),
+    "a forged report": (new("meta/reports/sandbox_report.md", "all fine\n"), "is the code of level"),
+    "no code": (diff("def (:\n"), "is not Python"),
+    "a rewrite": (diff("".join(f"x{n} = {n}\n" for n in range(500))), "lines outside the report changed"),
+    "nonsense": ("rm -rf /\n", "git does not apply it"),
+    "hidden characters": (diff(CODE.replace("# report", "# \u202ereport")), "hidden character U+202E"),
+    "a secret": (diff(CODE + '\nKEY = "sk-abcdefghijklmnopqrstuv"\n'), "secret"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_patch_is_stopped_by_the_guard_with_a_reason(checkout: Path, name: str) -> None:
+    text, why = HOSTILE[name]
+    attempt = bench(checkout).try_patch(text)
+    assert attempt.verdict == "rejected" and not attempt.checks, "it must not come to running anything"
+    assert why in "; ".join(attempt.reasons)
+    assert status(checkout) == set()
+
+
+def test_a_diff_of_two_megabytes_is_not_even_parsed(checkout: Path) -> None:
+    report = tried(
+        Scripted(patch(diff(CODE + "# x\n" * 500_000)), {"action": "decline", "why": "no", "diff": ""})
+    )
+    [row] = report["attempts"]
+    assert row["verdict"] == "rejected" and "at most 200,000 are taken" in row["reasons"][0]
+    assert len(json.dumps(report)) < 20_000
+
+
+def test_code_that_never_ends_meets_the_time_limit(checkout: Path) -> None:
+    run = Commands(lint=(), tests=(), evals=(sys.executable, "-c", "import agents.market.geopolitical_risk"))
+    attempt = bench(checkout, time_limit_s=1.0, run=run).try_patch(
+        diff(CODE + "\nwhile True:\n    LIMIT += 1\n")
+    )
+    assert attempt.verdict == "rejected" and attempt.reasons == ("evals: not done after 1 s",)
+
+
+def test_patched_code_finds_no_secret(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard would refuse `os`; should a way be found around it, there is nothing to find."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefghijklmnopqrstuv")
+    look = (
+        "import os, sys; sys.exit([v for k, v in os.environ.items() if 'KEY' in k or 'sk-' in v] or 'none')"
+    )
+    attempt = bench(checkout, run=Commands(((sys.executable, "-c", look),), (), ())).try_patch(BETTER)
+    assert attempt.checks[-1].said.strip() == "none"
+
+
+def test_what_the_patched_run_says_of_its_own_score_does_not_count(checkout: Path) -> None:
+    attempt = bench(checkout, run=Commands((), (), claims("[{'risk_score': -1}]"))).try_patch(BETTER)
+    assert attempt.verdict == "rejected" and "50.00 -> 0.00 points" in attempt.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        "import pathlib; pathlib.Path('eval/results').symlink_to('/')",
+        "open('eval/results', 'w').write('[' * 9999)",
+    ],
+)
+def test_a_run_without_a_readable_result_is_rejected(checkout: Path, code: str) -> None:
+    attempt = bench(checkout, run=Commands((), (), (sys.executable, "-c", code))).try_patch(BETTER)
+    assert attempt.reasons == ("evals: left no readable result",)
+
+
+def test_a_check_that_only_the_patch_breaks_rejects_it(checkout: Path) -> None:
+    run = Commands((("grep", "-q", "LIMIT = 50", PATH),), (), ())
+    attempt = bench(checkout, run=run).try_patch(BETTER)
+    assert attempt.verdict == "rejected" and attempt.reasons[0].startswith("lint: failed")
+
+
+def test_a_check_that_fails_anyway_says_nothing_about_the_patch(checkout: Path) -> None:
+    run = Commands((("false",),), (), ())
+    assert bench(checkout, run=run).try_patch(BETTER).verdict == "inconclusive"
+
+
+def test_one_command_cannot_prepare_the_ground_for_the_next(checkout: Path) -> None:
+    plant = (
+        "import pathlib; pathlib.Path('.git').unlink(); pathlib.Path('.git').mkdir(); open('planted', 'w')"
+    )
+    found = "import pathlib, sys; sys.exit(pathlib.Path('planted').exists() or pathlib.Path('.git').is_dir())"
+    run = Commands(((sys.executable, "-c", plant),), ((sys.executable, "-c", found),), claims("[]"))
+    assert bench(checkout, run=run, _before={}).try_patch(BETTER).checks[-1].outcome == "ok"
+
+
+def test_a_refused_patch_may_be_mended_once(checkout: Path) -> None:
+    model = Scripted(
+        patch(diff("import socket\n" + CODE)), patch("```diff\n" + BETTER.replace("-1,6", "-1,9") + "```")
+    )
+    report = tried(model, commands=QUICK)
+    assert report["patched"], report["attempts"][0]["reasons"]
+    assert "newly uses socket" in model.asked[1]["refused"][0]
+
+
+def test_an_outage_stops_early_and_keeps_what_was_done(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later = replace(LOWER, change="Set LIMIT to 41")
+    model = Scripted(
+        {"action": "decline", "why": "unclear", "diff": ""}, LLMError("max_usd reached", "budget")
+    )
+    report = tried(model, LOWER, later)
+    assert [row["verdict"] for row in report["attempts"]] == ["declined"]
+    assert report["stopped"] == "max_usd reached" and not report["patched"]
+    assert [row["reason"] for row in report["set_aside"]] == ["not tried: stopped early"]
+    args = sandbox.parser().parse_args(["--quiet"])
+    assert sandbox._told(report, args) == script.STOPPED
+    assert "stopped early: max_usd reached" in capsys.readouterr().err
+
+
+def test_an_answer_that_is_no_patch_is_a_rejection_not_an_outage(checkout: Path) -> None:
+    [row] = tried(Scripted(LLMError("not JSON", "parse")))["attempts"]
+    assert row["verdict"] == "rejected" and "the answer was no patch: not JSON" in row["reasons"][0]
+
+
+def test_critiques_are_sorted_out_before_anything_is_written(checkout: Path) -> None:
+    long = "x" * 2_000_000
+    rows = [
+        {"change": f"Set LIMIT in {PATH} to 40", "why": "misses", "priority": "P1"},
+        {"change": "Mend the prompt wording of the agent", "why": "unclear text", "priority": "P0"},
+        {
+            "change": f"Also edit eval/suites/level.jsonl and {PATH}",
+            "why": "it is easier",
+            "priority": "P2",
+        },
+        {"change": long, "why": "w", "priority": "P2"},
+        {"change": "already rejected", "why": "w", "rejected": True},
+    ]
+    issues = [{"title": "t", "evidence": "level missed the number 45", "impact": "i", "severity": "high"}]
+    critiques = [
+        {"target_agent": "level", "critic_agent": "reviewer", "issues": issues, "recommendations": rows},
+        {
+            "target_agent": "macro_watcher",
+            "critic_agent": "reviewer",
+            "issues": [],
+            "recommendations": rows[:1],
+        },
+    ]
+    repo.write(checkout, "meta/reports/cross_critiques.json", json.dumps({"critiques": critiques}))
+    report = tried(OfflineModel(), *recommendations.read(None), triage=True, commands=QUICK)
+    assert report["patched"] and [row["origin"] for row in report["attempts"]] == ["critique by reviewer"]
+    reasons = {row["change"][:20]: row["reason"] for row in report["set_aside"] if row["agent"] == "level"}
+    assert "the meta agent says reject" in reasons["Mend the prompt word"]
+    assert "protected path eval/suites/level.jsonl" in reasons["Also edit eval/suite"]
+    assert "at most 2,000 are taken" in reasons["x" * 20]
+    [other] = [row["reason"] for row in report["set_aside"] if row["agent"] == "macro_watcher"]
+    assert other == "the code of macro_watcher is not sandbox_editable"
+    assert len(json.dumps(report)) < 50_000
+
+
+def test_no_critiques_is_nothing_to_do(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    assert sandbox.main(["--quiet", "--root", str(checkout)]) == 0
+    assert "false" in (tmp_path / "output").read_text()
+    assert "nothing was tried" in (checkout / "meta/reports/sandbox_report.md").read_text()
+
+
+def test_hostile_words_stay_words_in_the_pull_request(checkout: Path) -> None:
+    words = "@everyone </details><script>x</script> [click](javascript:1) closes #1 ``` \u202e sk-abcdefghijklmnop"
+    tried(
+        Scripted({**patch(BETTER), "why": words}),
+        replace(LOWER, change=words, why=words, origin=words),
+        commands=QUICK,
+    )
+    raw = (checkout / "meta/reports/sandbox_report.md").read_bytes()
+    assert list(check_body(raw)) == [] and b"Merge this patch" in raw
+
+
+@pytest.mark.parametrize(
+    ("argv", "file", "why"),
+    [
+        (["--agent", "macro_watcher"], None, "does not say sandbox_editable"),
+        (["--agent", "nobody"], None, "no agent 'nobody'"),
+        (["--time-limit", "0"], None, "--time-limit"),
+        (["--recommendation", "one.json"], None, "one.json: cannot be read"),
+        (["--recommendation", "one.json"], "[", "one.json: cannot be read"),
+        (["--recommendation", "one.json"], "{}", "recommendation 0: agent"),
+        (["--recommendation", "one.json"], '{"agent": "level"}', "recommendation 0: change"),
+        (["--recommendation", "one.json"], "[]", "holds neither"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    checkout: Path, argv: list[str], file: str | None, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if file is not None:
+        (checkout / "one.json").write_text(file)
+    assert sandbox.main([*argv, "--root", str(checkout)]) == script.BAD_INPUT
+    said = capsys.readouterr().err
+    assert why in said and said.count("\n") == 1
+    assert status(checkout) <= {"one.json"}
+
+
+def test_a_file_with_uncommitted_changes_is_not_patched(checkout: Path) -> None:
+    (checkout / PATH).write_text(CODE + "# mine\n")
+    with pytest.raises(script.BadInput, match="uncommitted changes"):
+        tried(OfflineModel())
+
+
+def test_the_real_commands_are_those_of_continuous_integration(repository: Path) -> None:
+    made = patch_trial.commands()
+    linted = (repository / "Makefile").read_text().partition("lint:")[2].partition("bench:")[0]
+    for command in made.lint:
+        assert Path(command[0]).exists()
+        assert command[-1] in linted or Path(command[0]).name in linted
+    assert "-m pytest -n auto" in " ".join(made.tests[0])
+
+
+def test_help_is_quick_to_give() -> None:
+    done = subprocess.run([sys.executable, "-m", "meta.sandbox", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "--recommendation" in done.stdout
+
+
+def test_not_worse_means_on_all_and_on_unseen_cases() -> None:
+    even = patch_trial.Scores(10, 5, 0.5, 0.5, 0.5, 0.5, (), ())
+    assert patch_trial.is_worse(even) == ""
+    assert "worse on holdout" in patch_trial.is_worse(replace(even, after=0.6, holdout_after=0.4))
+    assert "worse on all" in patch_trial.is_worse(replace(even, after=0.4, holdout_after=0.6))
+    assert "no case" in patch_trial.is_worse(replace(even, cases=0))

@@ -1,0 +1,97 @@
+"""Every line that a night writes fits telemetry/event.schema.json, whatever goes wrong in that night."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from agents import orchestrator
+from eval import harness
+from meta import critique_loops
+from telemetry import logger, rollup
+from telemetry.edge import script
+from tests.conftest import REPOSITORY
+from tests.worlds.loopback import Loopback, Reply, chat, error
+
+CHECK = Draft202012Validator(json.loads((REPOSITORY / "telemetry/event.schema.json").read_text()))
+
+
+@pytest.fixture
+def checkout(root: Path) -> Path:
+    """What a night reads of the real repository; `vix_echo` is switched off."""
+    (root / "agents").mkdir()
+    for name in ("agents/prompts", "agents/schemas", "agents/sample", "eval"):
+        (root / name).mkdir()
+        for path in (REPOSITORY / name).iterdir():
+            if path.name not in ("results", "history.jsonl", "__pycache__"):
+                (root / name / path.name).symlink_to(path)
+    manifest = (REPOSITORY / "agents/manifest.yaml").read_text()
+    off = manifest.replace("  - name: vix_echo\n", "  - name: vix_echo\n    enabled: false\n")
+    (root / "agents/manifest.yaml").write_text(off)
+    return root
+
+
+def checked(root: Path) -> Counter[tuple[str, str]]:
+    """How many rows of which kind and source there are; every one of them has been held to the schema."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for line in (root / logger.LOG_PATH).read_bytes().splitlines():
+        row: dict[str, Any] = json.loads(line)
+        CHECK.validate(row)
+        seen[row["kind"], row["source"]] += 1
+    assert rollup.rollup(0)["malformed_lines"] == 0
+    return seen
+
+
+def test_an_offline_night(checkout: Path) -> None:
+    assert orchestrator.main(["--quiet", "--replay", "2"]) == script.OK
+    assert orchestrator.main(["--quiet"]) == script.OK
+    assert orchestrator.main(["--quiet", "--shadow"]) == script.OK
+    assert harness.main(["--quiet", "--agent", "meta_agent", "--max-calls", "20"]) in (
+        script.OK,
+        script.STOPPED,
+    )
+    assert critique_loops.main(["--quiet"]) == script.OK
+    seen = checked(checkout)
+    assert {source for _, source in seen} == {"replay", "runtime", "shadow", "eval", "critique"}
+    assert {kind for kind, _ in seen} == {"run", "llm_call", "evaluation"}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        chat("no JSON at all"),
+        chat('{"items": []}', usage=None),
+        chat("x" * 9000),
+        error(401, "wrong key"),
+        error(400, "x" * 5000),
+        Reply(fault="reset"),
+        Reply(fault="hang"),
+    ],
+    ids=["prose", "no usage", "long", "wrong key", "long error", "reset", "hang"],
+)
+def test_a_night_with_an_endpoint_that_fails(
+    reply: Reply, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Loopback([reply]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        orchestrator.main(["--quiet", "--timeout-s", "0.5"])
+    assert checked(checkout)["llm_call", "runtime"] >= 3
+
+
+def test_a_night_without_its_source(checkout: Path) -> None:
+    (checkout / "agents/sample/market.jsonl").unlink()
+    assert orchestrator.main(["--quiet"]) == script.STOPPED
+    assert checked(checkout)["run", "runtime"] == 4, "three error rows, and a meta agent with nothing to do"
+
+
+def test_a_cut_error_is_marked(root: Path) -> None:
+    logger.log_event("macro_watcher", "r1", 1.0, error="x" * 5000)
+    (line,) = (root / logger.LOG_PATH).read_bytes().splitlines()
+    row = json.loads(line)
+    assert (len(row["error"]), row["error_truncated"]) == (1000, True)
+    CHECK.validate(row)

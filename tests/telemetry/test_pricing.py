@@ -1,0 +1,45 @@
+"""Prices: the list, an override, what the provider says, and honest ignorance."""
+
+from __future__ import annotations
+
+import pytest
+from genai_prices import Usage as ListUsage
+from genai_prices import calc_price
+
+from telemetry.record.pricing import Override, Usage, cost, is_priced, price_list_version
+
+
+@pytest.mark.parametrize(
+    "model", ["gpt-4.1-mini", "gpt-4.1-mini-2025-04-14", "gpt-4o", "claude-sonnet-4-5", "gemini-2.5-pro"]
+)
+@pytest.mark.parametrize(("fresh", "cached", "out"), [(1000, 0, 100), (1000, 400, 0), (300_000, 0, 9000)])
+def test_list_prices_agree_with_the_library(model: str, fresh: int, cached: int, out: int) -> None:
+    ours = cost(model, Usage(tokens_in=fresh, tokens_out=out, cached=cached))
+    theirs = calc_price(
+        ListUsage(input_tokens=fresh, output_tokens=out, cache_read_tokens=cached), model_ref=model
+    )
+    assert ours.usd == pytest.approx(float(theirs.total_price))
+    assert (ours.source, ours.price_list_version) == ("price_list", price_list_version())
+
+
+def test_the_provider_wins_then_the_override_then_the_list() -> None:
+    usage = Usage(tokens_in=1_000_000, tokens_out=1_000_000)
+    given = Override(prompt_per_mtok=2.0, completion_per_mtok=8.0)
+    assert cost("gpt-4.1-mini", usage, override=given, reported_usd=0.25).source == "provider"
+    priced = cost("gpt-4.1-mini", usage, override=given)
+    assert (priced.usd, priced.source) == (10.0, "override")
+    assert cost("gpt-4.1-mini", usage).source == "price_list"
+
+
+def test_unknown_is_null_never_zero_and_warned_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(3):
+        unknown = cost("house-model-7b", Usage(tokens_in=10, tokens_out=10))
+    assert (unknown.usd, unknown.source, unknown.price_list_version) == (None, "unknown", None)
+    assert capsys.readouterr().err.count("house-model-7b") == 1
+    assert cost("gpt-4.1-mini", Usage()).usd is None
+    assert is_priced("house-model-7b", override=Override(1, 1))
+
+
+def test_asking_for_a_price_in_advance_warns_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not is_priced("house-model-8b")
+    assert capsys.readouterr().err == "", "nothing has been logged yet, and a capped run refuses in one line"

@@ -1,0 +1,154 @@
+"""The shared edge of every script: exit codes, one-line errors, whole files, job outputs."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from telemetry.edge import script
+from tests.conftest import REPOSITORY
+
+
+def run(body: str, capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
+    @script.entry(lambda: script.Parser("a script", prog="a"))
+    def main(args: argparse.Namespace) -> int:
+        if body == "bad":
+            raise script.BadInput("agents/manifest.yaml: agents.x.timeout_s: must be > 0\nsecond line")
+        if body == "stopped":
+            raise script.Stopped("budget of $1 reached")
+        if body == "unreadable":
+            Path("/no/such/file").read_text()
+        if body == "full":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        if body == "interrupted":
+            raise KeyboardInterrupt
+        print(script.root())
+        return script.OK
+
+    code = main(list(argv))
+    return code, "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("body", "argv", "code", "said"),
+    [
+        ("fine", [], 0, ""),
+        ("bad", [], 2, "error: agents/manifest.yaml: agents.x.timeout_s: must be > 0 second line\n"),
+        ("stopped", [], 3, "stopped early: budget of $1 reached\n"),
+        ("unreadable", [], 2, "error: /no/such/file: No such file or directory\n"),
+        ("full", [], 3, "stopped early: No space left on device\n"),
+        ("interrupted", [], 3, "stopped early: interrupted\n"),
+        ("fine", ["--nope"], 2, "a: unrecognized arguments: --nope (see --help)\n"),
+        ("fine", ["--root", "/no/such/place"], 2, "error: --root /no/such/place: no such directory\n"),
+        ("fine", ["--help"], 0, "usage: a "),
+    ],
+)
+def test_exit_codes_and_one_line_errors(
+    body: str, argv: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    got, output = run(body, capsys, *argv)
+    assert got == code
+    assert said in output
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        (script.whole(0), "0", 0),
+        (script.whole(1), "0", "0: must be a whole number >= 1"),
+        (script.whole(1), "many", "many: must be a whole number >= 1"),
+        (script.whole(1), "1.5", "1.5: must be a whole number >= 1"),
+        (script.number(zero=True), "0", 0.0),
+        (script.number(), "0", "0: must be a number > 0"),
+        (script.number(zero=True), "nan", "nan: must be a number >= 0"),
+        (script.number(zero=True), "inf", "inf: must be a number >= 0"),
+        (script.number(zero=True, most=1), "half", "half: must be a number >= 0 and <= 1"),
+        (script.number(zero=True, most=1), "1.01", "1.01: must be a number >= 0 and <= 1"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_with_what_is_allowed(
+    kind: Callable[[str], float], text: str, expected: float | str
+) -> None:
+    if isinstance(expected, str):
+        with pytest.raises(argparse.ArgumentTypeError) as refused:
+            kind(text)
+        assert str(refused.value) == expected
+    else:
+        assert kind(text) == expected
+
+
+def test_root_is_the_flag_and_is_given_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = script.root()
+    (tmp_path / "other").mkdir()
+    assert run("fine", capsys, "--root", str(tmp_path / "other")) == (0, f"{tmp_path / 'other'}\n")
+    assert script.root() == before
+
+
+def test_a_failed_write_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "report.json"
+    script.write_atomic(target, "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        script.write_atomic(target, "new")
+    assert target.read_text() == "old"
+    assert list(tmp_path.glob(".report*")) == []
+
+
+def test_json_is_sorted_stable_and_never_nan(tmp_path: Path) -> None:
+    script.write_json(tmp_path / "a.json", {"b": 1, "a": "é"})
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": "é",\n  "b": 1\n}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        script.write_json(tmp_path / "a.json", {"a": float("nan")})
+    assert json.loads((tmp_path / "a.json").read_text())["b"] == 1
+
+
+def test_outputs_cannot_be_forged_by_their_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "out"))
+    script.set_output("promoted", "false\nEOF\nadmin=true")
+    first, *value, last = (tmp_path / "out").read_text().splitlines()
+    assert first == f"promoted<<{last}"
+    assert value == ["false", "EOF", "admin=true"] and last not in value
+
+
+def test_summary_and_outputs_are_no_ops_outside_actions() -> None:
+    script.job_summary("# hello")
+    script.set_output("a", "b")
+    assert "GITHUB_OUTPUT" not in os.environ
+
+
+SCRIPTS = sorted(
+    path.relative_to(REPOSITORY)
+    for package in ("telemetry", "agents", "eval", "meta")
+    for path in (REPOSITORY / package).glob("*.py")
+    if "@script.entry(" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=str)
+def test_every_script_answers_help_both_ways(path: Path) -> None:
+    for command in ([str(path)], ["-m", ".".join(path.with_suffix("").parts)]):
+        done = subprocess.run(
+            [sys.executable, *command, "--help"], cwd=REPOSITORY, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert "--root" in done.stdout and "--json" in done.stdout
+        if path.parts[0] in ("telemetry", "agents"):
+            assert done.stdout.startswith(f"usage: python -m {path.parts[0]}.{path.stem} ")
+
+
+def test_no_module_shadows_the_standard_library() -> None:
+    for package in ("telemetry", "agents", "eval", "meta"):
+        names = {path.stem for path in (REPOSITORY / package).glob("*.py")}
+        assert not names & sys.stdlib_module_names

@@ -1,0 +1,223 @@
+"""One view over sealed and live rows: what counts as a row, what counts as malformed, and the last N."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from telemetry import retention
+from telemetry.edge import script
+from telemetry.read import rows, store
+from telemetry.read.rows import Window
+from tests.worlds.eventlog import event, line, write, write_events
+
+MALFORMED = {
+    "binary garbage": bytes(range(128, 256)).replace(b"\n", b"") + b"\x00\xff",
+    "not an object": b"[1, 2]",
+    "a bare number": b"42",
+    "an empty object": b"{}",
+    "half a line": line()[:40],
+    "two events on one line": line() + line(),
+    "text for a latency": line(latency_ms="fast"),
+    "a number in quotes": line(latency_ms="12"),
+    "a flag for a cost": line(cost_usd=True),
+    "a list for a reward": line(reward=[1]),
+    "NaN": line(reward=0.123456).replace(b"0.123456", b"NaN"),
+    "infinity": line(reward=0.123456).replace(b"0.123456", b"1e999"),
+    "no agent": line(agent=None),
+    "no time": line(ts=None),
+    "not a time": line(ts="yesterday, at noon or so"),
+    "an impossible day": line(ts="2026-13-01T00:00:00.000Z"),
+    "a time without zone": line(ts="2026-10-01T00:00:00.000"),
+    "invalid UTF-8": line(model="XX").replace(b"XX", b"\xff\xfe"),
+    "a lone surrogate": line(model="XX").replace(b"XX", b"\\ud800"),
+}
+WELL_FORMED = {
+    "plain": line(),
+    "unknown future fields": line(mood="calm", nested={"deep": [None, {"x": 1}]}),
+    "a line of 1 MB": line(raw_output="y" * 1_000_000),
+    "nulls": line(latency_ms=None, cost_usd=None, reward=None, tokens_in=None),
+    "carriage return": line() + b"\r",
+    "another kind": line(kind="routing", chosen="reviewer"),
+    "tokens that are no number": line(tokens_in="many", signal_strength={}),
+    "whole seconds": line(ts="2026-10-01T12:00:00Z"),
+}
+
+
+def counted(window: Window | None = None) -> tuple[int, int]:
+    """Rows and malformed lines in the view."""
+    with store.connect(window) as con:
+        sql = "select count(*) filter (where not malformed), count(*) filter (where malformed) from lines"
+        found = con.execute(sql).fetchone()
+    assert found is not None
+    return found[0], found[1]
+
+
+def ids(window: Window | None = None) -> list[str]:
+    with store.connect(window) as con:
+        return [found for (found,) in con.execute("select event_id from events order by event_id").fetchall()]
+
+
+@pytest.mark.parametrize("bad", MALFORMED.values(), ids=MALFORMED.keys())
+@pytest.mark.parametrize("window", [Window(), Window(last_n=10)], ids=["scan", "tail"])
+def test_a_malformed_line_is_counted_and_hides_no_neighbour(bad: bytes, window: Window) -> None:
+    write(line(), bad, line())
+    assert counted(window) == (2, 1)
+    assert rows.parse(bad) is None
+
+
+@pytest.mark.parametrize("good", WELL_FORMED.values(), ids=WELL_FORMED.keys())
+@pytest.mark.parametrize("window", [Window(), Window(last_n=10)], ids=["scan", "tail"])
+def test_a_well_formed_line_is_a_row(good: bytes, window: Window) -> None:
+    write(line(), good, line())
+    assert counted(window) == (3, 0)
+
+
+def test_blank_lines_are_neither_rows_nor_malformed() -> None:
+    write(line(), b"", b"   ", line(), b"")
+    assert counted() == (2, 0)
+    assert counted(Window(last_n=10)) == (2, 0)
+
+
+def test_a_log_that_begins_with_garbage_or_ends_torn_is_read() -> None:
+    write(b"\x00\x01garbage", line(), line()[:25], end=b"")
+    assert counted() == (1, 2)
+    assert counted(Window(last_n=10)) == (1, 2)
+
+
+def test_without_a_log_the_view_is_empty_and_typed() -> None:
+    assert counted() == (0, 0)
+    with store.connect(extra=True) as con:
+        assert con.execute("select ts, latency_ms, extra from events").fetchall() == []
+
+
+def test_an_empty_log_is_no_rows() -> None:
+    write()
+    assert counted() == (0, 0)
+    assert counted(Window(last_n=3)) == (0, 0)
+
+
+def test_columns_come_typed_and_the_rest_as_extra() -> None:
+    write(line(mood="calm", note=None, nested={"k": None}))
+    with store.connect(extra=True) as con:
+        sql = "select ts, latency_ms, tokens_in, error, extra from events"
+        assert con.execute(sql).fetchall() == [
+            (datetime(2026, 10, 1, 12), 820.5, 900, None, '{"mood":"calm","note":null,"nested":{"k":null}}')
+        ]
+
+
+def test_sealed_and_live_rows_look_alike() -> None:
+    write(line(event_id="a", mood="calm"), line(event_id="b", cost_usd=None))
+    with store.connect(extra=True) as con:
+        live = con.execute("select * from events order by event_id").fetchall()
+    retention.seal(date(2026, 10, 2))
+    assert (store.script.root() / store.logger.LOG_PATH).read_bytes() == b""
+    with store.connect(extra=True) as con:
+        sealed = con.execute("select * from events order by event_id").fetchall()
+    assert live == sealed
+
+
+def test_the_last_n_are_the_last_appended_even_if_the_clock_went_backwards() -> None:
+    write(*(line(event_id=f"{n}", ts=f"2026-10-01T12:00:{59 - n:02d}.000Z") for n in range(10)))
+    assert ids(Window(last_n=3)) == ["7", "8", "9"]
+
+
+def test_the_last_n_count_only_what_matches() -> None:
+    sources = ["runtime", "eval", "eval", "runtime", "eval"]
+    write(
+        *(line(event_id=f"{n}", source=source, kind="run") for n, source in enumerate(sources)),
+        line(kind="llm_call"),
+    )
+    assert ids(Window(last_n=2, kind="run", source="eval")) == ["2", "4"]
+
+
+@pytest.mark.parametrize("last_n", [1, 7, 40, 99, 100, 500])
+def test_the_last_n_reach_from_the_live_log_back_into_sealed_days(last_n: int) -> None:
+    written = write_events(100, days=4)
+    retention.seal(date(2026, 10, 4))
+    expected = sorted(row["event_id"] for row in written[-last_n:])
+    assert ids(Window(last_n=last_n)) == expected
+
+
+def test_since_is_a_bound_on_time_in_every_tier() -> None:
+    written = write_events(100, days=4)
+    retention.seal(date(2026, 10, 3))
+    bound = datetime(2026, 10, 2, 12, tzinfo=UTC)
+    expected = [row["event_id"] for row in written if row["ts"] >= "2026-10-02T12"]
+    assert ids(Window(since=bound)) == expected
+    assert ids(Window(since=bound, last_n=1000)) == expected
+
+
+def test_rows_too_far_back_for_the_tail_are_found_by_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "TAIL_PATIENCE", 10)
+    written = [line(event_id=f"e{n}", source="critique", ts=f"2026-10-01T00:00:0{n}.000Z") for n in range(5)]
+    write(*written, b"garbage", *(line(event_id=f"x{n}") for n in range(50)))
+    assert ids(Window(last_n=3, source="critique")) == ["e2", "e3", "e4"]
+    assert counted(Window(last_n=3, source="critique")) == (3, 1)
+
+
+def test_the_tail_reads_only_the_end_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_events(20_000)
+    read = 0
+    real = os.pread
+
+    def counting(descriptor: int, length: int, offset: int) -> bytes:
+        nonlocal read
+        data = real(descriptor, length, offset)
+        read += len(data)
+        return data
+
+    monkeypatch.setattr(os, "pread", counting)
+    assert counted(Window(last_n=100)) == (100, 0)
+    assert read <= rows.TAIL_BLOCK
+
+
+def test_a_connection_is_a_snapshot_that_a_seal_does_not_disturb() -> None:
+    write_events(60, days=3)
+    with store.connect() as con:
+        retention.seal(date(2026, 11, 1))
+        assert con.execute("select count(*), count(distinct event_id) from events").fetchone() == (60, 60)
+    assert counted() == (60, 0)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=3,
+)
+fields = st.sampled_from(
+    ["ts", "agent", "kind", "latency_ms", "cost_usd", "tokens_in", "reward", "error", "new"]
+)
+mutated = st.dictionaries(fields, json_values, max_size=2).map(
+    lambda changes: json.dumps(event(**changes)).encode(errors="replace")
+)
+any_line = st.one_of(mutated, st.binary(max_size=60).map(lambda data: data.replace(b"\n", b"")))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(any_line, max_size=12))
+def test_the_scan_and_the_tail_judge_every_line_alike(lines: list[bytes]) -> None:
+    write(*lines)
+    good = sum(rows.parse(each) is not None for each in lines)
+    bad = sum(bool(each.strip()) for each in lines) - good
+    assert counted(Window(last_n=100)) == (good, bad)
+    assert counted() == (good, bad)
+
+
+@pytest.mark.parametrize("window", [Window(), Window(last_n=10)], ids=["scan", "tail"])
+@pytest.mark.parametrize("name", ["dt=2026-10-01/broken.parquet", "staging/commit.json"])
+def test_sealed_data_that_cannot_be_read_is_named_in_one_line(name: str, window: Window, root: Path) -> None:
+    write(line())
+    path = root / store.SEALED / name
+    path.parent.mkdir(parents=True)
+    path.write_text("junk")
+    with pytest.raises(script.BadInput) as refused:
+        store.connect(window)
+    assert path.name in str(refused.value)
+    assert "\n" not in str(refused.value)
