@@ -107,7 +107,7 @@ def test_a_plain_proposal_of_each_kind_passes(root: Path, kind: str, files: dict
         ("ab_champion", {"meta/decisions/2026-01-01-ab_champion-x.json": "[]\n"}, "never rewritten"),
         (
             "retirement_disable",
-            {"agents/manifest.yaml": repo.MANIFEST.replace("agents.macro", "agents.evil")},
+            {"agents/manifest.yaml": repo.MANIFEST.replace("agents.market.macro", "agents.evil")},
             "more than `enabled:`",
         ),
         (
