@@ -24,7 +24,8 @@ from agents.manifest import AgentSpec
 from agents.model import schema as schema_check
 from agents.model.call import Model, using_model
 from agents.texts.prompt_set import PromptSet
-from telemetry.edge import script, threads
+from telemetry.edge import threads
+from telemetry.edge.errors import BadInput
 from telemetry.record.run import current_run, instrument_agent_call_async
 
 Item = dict[str, Any]
@@ -136,7 +137,7 @@ class BaseAgent:
             text = (self.prompts.root / self.spec.output_schema).read_text("utf-8")
             schema: dict[str, Any] = json.loads(text)
         except (OSError, ValueError) as error:
-            raise script.BadInput(f"{self.spec.output_schema}: cannot be read: {error}") from error
+            raise BadInput(f"{self.spec.output_schema}: cannot be read: {error}") from error
         return schema
 
     async def _analyzed(self, inputs: Inputs) -> Any:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, Message, Model, current_model, log_call
 from agents.model.endpoint import CONCURRENCY, DEFAULT_BASE_URL, DEFAULT_MODEL, TIMEOUT_S, OpenAIModel
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 from telemetry.record import pricing
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ def model_from_env(
         offline: Model = OfflineModel(noise=offline_noise, seed=seed)
         return offline if budget is None else Capped(offline, budget)
     if not (key.isascii() and key.isprintable()):
-        raise script.BadInput("OPENAI_API_KEY: holds characters that no key has; copy it again")
+        raise BadInput("OPENAI_API_KEY: holds characters that no key has; copy it again")
     base_url = base_url or DEFAULT_BASE_URL
     if not _is_http(base_url):
-        raise script.BadInput(f"OPENAI_BASE_URL: {base_url!r} must look like https://host/v1")
+        raise BadInput(f"OPENAI_BASE_URL: {base_url!r} must look like https://host/v1")
     chosen = OpenAIModel(
         api_key=key,
         base_url=base_url,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from telemetry.edge import script
-from telemetry.edge.script import number, whole
+from telemetry.edge.cli import number, whole
+from telemetry.edge.errors import BadInput
 
 if TYPE_CHECKING:
     from agents.manifest import BudgetLimits
@@ -86,7 +86,7 @@ def model_options(args: argparse.Namespace) -> ModelOptions:
     """What those flags say; a flag that the script does not have stays at its default."""
     prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
     if (prices[0] is None) != (prices[1] is None):
-        raise script.BadInput("--prompt-price-per-mtok and --completion-price-per-mtok: give both or neither")
+        raise BadInput("--prompt-price-per-mtok and --completion-price-per-mtok: give both or neither")
     price = None
     if prices[0] is not None:
         from telemetry.record.pricing import Override

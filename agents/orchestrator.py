@@ -12,7 +12,9 @@ import os
 from typing import TYPE_CHECKING
 
 from agents.model_flags import add_model_flags, model_options
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 REPLAY_CONCURRENCY = 16
 
 
-def parser() -> script.Parser:
-    parse = script.Parser(__doc__)
+def parser() -> cli.Parser:
+    parse = cli.Parser(__doc__)
     add = parse.add_argument
     add("--agent", action="append", metavar="NAME", help="only this one (may be repeated)")
     add(
@@ -31,11 +33,11 @@ def parser() -> script.Parser:
         help="where inputs come from (default: RATCHET_SOURCE_MODE, else snapshot)",
     )
     add("--as-of", metavar="DAY", help="a day of the sample (default: its last)")
-    add("--replay", type=script.whole(1), metavar="N", help="back-test the last N days of the sample")
+    add("--replay", type=cli.whole(1), metavar="N", help="back-test the last N days of the sample")
     add("--shadow", action="store_true", help="run the disabled agents, with source `shadow`")
     add(
         "--timeout-s",
-        type=script.number(),
+        type=cli.number(),
         dest="agent_timeout_s",
         metavar="S",
         help="per agent, instead of the manifest's",
@@ -44,7 +46,7 @@ def parser() -> script.Parser:
     return parse
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     import asyncio
 
@@ -59,9 +61,9 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
     from agents.market.sources import KINDS
 
     if args.replay and args.source_mode == "live":
-        raise script.BadInput("--replay: only the sample can be replayed; leave out --source-mode live")
+        raise BadInput("--replay: only the sample can be replayed; leave out --source-mode live")
     if args.as_of and (args.replay or args.source_mode == "live"):
-        raise script.BadInput("--as-of: only for a single run on the sample")
+        raise BadInput("--as-of: only for a single run on the sample")
     chosen = [spec for spec in manifest.agents if spec.enabled is not args.shadow]
     if args.agent:
         wanted = [manifest.agent(name) for name in dict.fromkeys(args.agent)]
@@ -72,12 +74,12 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
                     if spec.enabled
                     else "false; it is switched off (--shadow runs it)"
                 )
-                raise script.BadInput(f"agents/manifest.yaml: agents.{spec.name}.enabled: {said}")
+                raise BadInput(f"agents/manifest.yaml: agents.{spec.name}.enabled: {said}")
         chosen = wanted
     if args.replay:
         for spec in chosen:
             if spec.inputs not in KINDS and args.agent:
-                raise script.BadInput(f"--replay: {spec.name} reads {spec.inputs}, not the market")
+                raise BadInput(f"--replay: {spec.name} reads {spec.inputs}, not the market")
         chosen = [spec for spec in chosen if spec.inputs in KINDS]
     return chosen
 
@@ -108,10 +110,10 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
         days = source.days()
     except SourceError as problem:
         if args.replay:
-            raise script.Stopped(str(problem)) from problem
+            raise Stopped(str(problem)) from problem
         days = []  # every agent that needs the source gets its error row below
     if args.as_of and days and args.as_of not in days:
-        raise script.BadInput(f"--as-of {args.as_of}: no trading day of the sample ({days[0]} to {days[-1]})")
+        raise BadInput(f"--as-of {args.as_of}: no trading day of the sample ({days[0]} to {days[-1]})")
     try:
         if args.replay:
             total = len(chosen) * min(args.replay, len(days))
@@ -131,7 +133,7 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
             tell = run_report.teller(args.quiet)
             results = await waves.run_waves(manifest, chosen, runner, inputs, day, tell)
         if not args.shadow:
-            waves.write_outputs(results, script.root())
+            waves.write_outputs(results, here().root)
         watchers = {spec.name for spec in chosen if spec.inputs in KINDS}
         return run_report.report(results, watchers, args)
     finally:

@@ -20,7 +20,9 @@ from typing import Any, Final, TypeVar
 
 from agents.market.sample import headlines as news
 from agents.market.sample import quotes as sample_quotes
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.files import write_atomic
+from telemetry.edge.repo import here
 
 MARKET: Final = "agents/sample/market.jsonl"
 OUTCOMES: Final = "telemetry/outcomes.jsonl"
@@ -355,27 +357,27 @@ def files(seed: int = SEED) -> dict[str, str]:
     return {MARKET: lines(market), OUTCOMES: lines(outcomes)}
 
 
-def parser() -> script.Parser:
-    arguments = script.Parser(__doc__)
+def parser() -> cli.Parser:
+    arguments = cli.Parser(__doc__)
     arguments.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file differs")
     return arguments
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     differing = []
     for name, text in files().items():
-        path = script.root() / name
+        path = here() / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             differing.append(name)
             if not args.check:
-                script.write_atomic(path, text)
+                write_atomic(path, text)
     if args.json:
         print(json.dumps({"differing": differing, "written": [] if args.check else differing}))
     elif not args.quiet:
         verb = "differs from its generator" if args.check else "rebuilt"
         print("\n".join(f"{name}: {verb}" for name in differing) or "the sample market is up to date")
-    return script.FOUND if args.check and differing else script.OK
+    return cli.FOUND if args.check and differing else cli.OK
 
 
 if __name__ == "__main__":

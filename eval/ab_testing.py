@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import add_model_flags, model_options, whole
 from eval.trials.shards import RESULTS, add_shard_flags, one_at_a_time
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import Stopped
 
 if TYPE_CHECKING:
     from eval.ab.session import Night
@@ -27,9 +28,9 @@ def ab_test_prompts(
     return run_night(Night(tuple(map(str, prompt_paths)), settings, quiet=True))
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    made = script.Parser(__doc__, prog="python -m eval.ab_testing")
+    made = cli.Parser(__doc__, prog="python -m eval.ab_testing")
     add = made.add_argument
     add("--prompt", action="append", default=[], metavar="FILE", help="only this prompt (repeatable)")
     add("--trials", type=whole(1), metavar="K", help="trials per case and arm (manifest: ab_test.trials)")
@@ -49,7 +50,7 @@ def parser() -> script.Parser:
     return made
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Run a night, tell what came of it."""
     from eval.ab.session import run_night
@@ -60,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         report = run_night(night)
     except KeyboardInterrupt:
-        raise script.Stopped("interrupted; the same command goes on where it was") from None
+        raise Stopped("interrupted; the same command goes on where it was") from None
     _tell(report, args)
     return _exit_code(report)
 
@@ -74,9 +75,9 @@ def _exit_code(report: dict[str, Any]) -> int:
         for arm in test["arms"]
     )
     if report["status"] == "stopped" or outage:
-        return script.STOPPED
+        return cli.STOPPED
     compared = any(test["arms"] for test in report["tests"])
-    return script.BAD_INPUT if report["problems"] and not compared else script.OK
+    return cli.BAD_INPUT if report["problems"] and not compared else cli.OK
 
 
 def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
@@ -145,7 +146,7 @@ def _dry_run(night: Night, args: argparse.Namespace) -> int:
             for skip in test["skipped"]:
                 print(f"  {skip['variant']}: not run, {skip['reason']}")
         print(f"at most {plan.max_calls} trials; nothing was called or written")
-    return script.OK
+    return cli.OK
 
 
 def _night(args: argparse.Namespace) -> Night:

@@ -12,7 +12,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
 
 
 def builders() -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
@@ -33,20 +34,20 @@ def builders() -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
     }
 
 
-def parser() -> script.Parser:
-    made = script.Parser(__doc__, prog="python -m eval.build_suites")
+def parser() -> cli.Parser:
+    made = cli.Parser(__doc__, prog="python -m eval.build_suites")
     made.add_argument("suite", nargs="*", help="agent name (default: every suite that has a builder)")
     return made
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     from eval import suites
 
     known = builders()
     for name in args.suite:
         if name not in known:
-            raise script.BadInput(f"{name}: no builder for this suite (known: {', '.join(known)})")
+            raise BadInput(f"{name}: no builder for this suite (known: {', '.join(known)})")
     paths = [suites.FOLDER / f"{name}.jsonl" for name in args.suite or known]
     for path in paths:
         suites.write_suite(path, known[path.stem]())
@@ -55,7 +56,7 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps({"built": [path.stem for path in paths], "changed": changed}))
     elif not args.quiet:
         print(f"built {len(paths)} suites, {len(changed)} changed: {', '.join(changed) or '-'}")
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

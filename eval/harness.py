@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import ModelOptions, add_model_flags, model_options, whole
 from eval.trials.shards import RESULTS, add_shard_flags, one_at_a_time, shard_file
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.github import job_summary
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
@@ -33,7 +36,7 @@ def run_suite(
     from eval.suites import LOCK, load_suite
     from eval.trials.evaluation import Options, Target, evaluate
 
-    unlocked = not (script.root() / suite_path).parent.joinpath(LOCK).exists()
+    unlocked = not (here() / suite_path).parent.joinpath(LOCK).exists()
     suite = load_suite(suite_path, allow_unpinned=unlocked)
     spec = spec_of(module, callable_spec, str(suite_path), eval_adapter)
     target = Target(spec, suite, Path(out_path))
@@ -46,7 +49,7 @@ def manifest_budget() -> BudgetLimits:
     """What the manifest lets a run use; no limit where there is no manifest."""
     from agents.manifest import MANIFEST, BudgetLimits, load_manifest
 
-    return load_manifest().budget if (script.root() / MANIFEST).exists() else BudgetLimits()
+    return load_manifest().budget if (here() / MANIFEST).exists() else BudgetLimits()
 
 
 def spec_of(module: str, callable_spec: str, suite_path: str, eval_adapter: str) -> AgentSpec:
@@ -56,7 +59,7 @@ def spec_of(module: str, callable_spec: str, suite_path: str, eval_adapter: str)
     from agents.manifest import MANIFEST, AgentSpec, load_manifest
 
     owner = callable_spec.partition(".")[0]
-    if (script.root() / MANIFEST).exists():
+    if (here() / MANIFEST).exists():
         agents = load_manifest().agents
         same = [spec for spec in agents if spec.module == module and spec.callable.partition(".")[0] == owner]
         same.sort(key=lambda spec: spec.eval_suite != suite_path)
@@ -77,14 +80,14 @@ def build_any(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
     try:
         agent = build_agent(spec, prompts, model)
     except AgentError as error:
-        raise script.BadInput(str(error)) from error
+        raise BadInput(str(error)) from error
     if type(agent) is CallableAgent and spec.output_schema is None:
         return AnyOutput(spec, prompts, model, agent._fn)
     return agent
 
 
-def parser() -> script.Parser:
-    made = script.Parser(__doc__, prog="python -m eval.harness")
+def parser() -> cli.Parser:
+    made = cli.Parser(__doc__, prog="python -m eval.harness")
     add = made.add_argument
     add("--agent", action="append", default=[], metavar="NAME", help="only this agent (repeatable)")
     add("--split", choices=["all", "tune", "holdout"], default="all", help="which cases (default: all)")
@@ -97,7 +100,7 @@ def parser() -> script.Parser:
     return made
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     from agents.manifest import load_manifest
     from eval.trials.evaluation import evaluate, merged
@@ -114,18 +117,16 @@ def main(args: argparse.Namespace) -> int:
         if args.merge is not None:
             done = merged(targets, options, args.merge)
         else:
-            done = evaluate(targets, options, journal_path=script.root() / journal)
+            done = evaluate(targets, options, journal_path=here() / journal)
     except KeyboardInterrupt:
-        raise script.Stopped(
-            "interrupted; what is done is kept: the same command with --resume goes on"
-        ) from None
+        raise Stopped("interrupted; what is done is kept: the same command with --resume goes on") from None
     _tell(done, args)
     if done.stopped:
         then = "run them, and merge again" if args.merge is not None else "go on with --resume"
         print(f"stopped early: {done.stopped}; {then}", file=sys.stderr)
     elif done.inconclusive:
         print(f"inconclusive: {done.lost}; go on with --resume", file=sys.stderr)
-    return script.STOPPED if done.stopped or done.inconclusive else script.OK
+    return cli.STOPPED if done.stopped or done.inconclusive else cli.OK
 
 
 def _options(args: argparse.Namespace, budget: BudgetLimits) -> Options:
@@ -152,14 +153,14 @@ def _targets(args: argparse.Namespace, options: Options, manifest: Manifest) -> 
     for spec in chosen:
         if not spec.eval_suite:
             if args.agent:
-                raise script.BadInput(f"agents/manifest.yaml: agents.{spec.name}.eval_suite: is missing")
+                raise BadInput(f"agents/manifest.yaml: agents.{spec.name}.eval_suite: is missing")
             continue
         if not spec.enabled and not args.quiet:
             print(f"{spec.name} is disabled; it is evaluated because it was named", file=sys.stderr)
         suite = load_suite(spec.eval_suite, allow_unpinned=options.allow_unpinned)
         targets.append(Target(spec, suite, RESULTS / f"{spec.name}.json"))
     if not targets:
-        raise script.BadInput("agents/manifest.yaml: no enabled agent has an eval_suite")
+        raise BadInput("agents/manifest.yaml: no enabled agent has an eval_suite")
     return targets
 
 
@@ -173,7 +174,7 @@ def _tell(done: Evaluation, args: argparse.Namespace) -> None:
         "|" + "---|" * len(titles),
         *(f"| {' | '.join(row)} |" for row in rows),
     ]
-    script.job_summary(f"### {heading}\n\n" + "\n".join(table))
+    job_summary(f"### {heading}\n\n" + "\n".join(table))
     if args.json:
         value = {
             "agents": {each.target.spec.name: each.summary for each in done.agents},

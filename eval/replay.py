@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import add_model_flags, model_options
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from eval.suites import Suite
@@ -96,8 +98,8 @@ def _shown(row: Mapping[str, Any]) -> str:
     return f"{'passed' if row['ok'] else 'failed'} ({row['score']:.3f})"
 
 
-def parser() -> script.Parser:
-    made = script.Parser(__doc__, prog="python -m eval.replay")
+def parser() -> cli.Parser:
+    made = cli.Parser(__doc__, prog="python -m eval.replay")
     made.add_argument("result", type=Path, help="a results file, e.g. eval/results/macro_watcher.json")
     made.add_argument("--rerun", action="store_true", help="run the same configuration again and compare")
     # For --rerun; seed and noise are those of the stored run.
@@ -105,7 +107,7 @@ def parser() -> script.Parser:
     return made
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     from eval.suites import load_suite
 
@@ -128,12 +130,12 @@ def main(args: argparse.Namespace) -> int:
         differences, checked = regrade(stored, suite)
     _tell(args, differences, checked, notes)
     if stopped:
-        return script.STOPPED
-    return script.FOUND if differences else script.OK
+        return cli.STOPPED
+    return cli.FOUND if differences else cli.OK
 
 
 def _read(path: Path) -> dict[str, Any]:
-    file = script.root() / path
+    file = here() / path
     try:
         stored: dict[str, Any] = json.loads(file.read_bytes())
         rows, _, metadata = stored["results"], stored["summary"]["counted"], stored["metadata"]
@@ -142,9 +144,9 @@ def _read(path: Path) -> dict[str, Any]:
         ):
             raise KeyError("results")
     except OSError as problem:
-        raise script.BadInput(f"{path}: cannot be read ({problem.strerror})") from None
+        raise BadInput(f"{path}: cannot be read ({problem.strerror})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise script.BadInput(f"{path}: not a results file of eval.harness") from None
+        raise BadInput(f"{path}: not a results file of eval.harness") from None
     return stored
 
 

@@ -8,14 +8,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.repo import here
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MANIFEST = Path("agents/manifest.yaml")
 
 
-def parser() -> script.Parser:
-    made = script.Parser(__doc__, prog="python -m eval.scaffold")
+def parser() -> cli.Parser:
+    made = cli.Parser(__doc__, prog="python -m eval.scaffold")
     made.add_argument("name", metavar="NAME", help="of the new agent: a-z, 0-9 and _, starting with a letter")
     made.add_argument(
         "--inputs",
@@ -26,7 +29,7 @@ def parser() -> script.Parser:
     return made
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     written = scaffold(args.name, args.inputs)
     steps = next_steps(args.name)
@@ -39,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
             print(f"  {path}")
         for what, command in steps.items():
             print(f"{what + ':':18} {command}")
-    return script.OK
+    return cli.OK
 
 
 def next_steps(name: str) -> dict[str, str]:
@@ -69,17 +72,15 @@ def scaffold(name: str, kind: str = "headlines") -> list[Path]:
         "eval_suite": suites.FOLDER / f"{name}.jsonl",
     }
     _refuse_taken(name, list(paths.values()))
-    root = script.root()
+    root = here().root
     lock = root / suites.FOLDER / suites.LOCK
     before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
     try:
-        script.write_atomic(root / paths["prompt"], starters.prompt(kind, name))
-        script.write_json(root / paths["output_schema"], starters.schema(kind, name))
+        write_atomic(root / paths["prompt"], starters.prompt(kind, name))
+        write_json(root / paths["output_schema"], starters.schema(kind, name))
         suites.write_suite(paths["eval_suite"], starters.suite(kind, name))
         suites.pin([paths["eval_suite"]])
-        script.write_atomic(
-            root / MANIFEST, with_agent((root / MANIFEST).read_text("utf-8"), name, kind, paths)
-        )
+        write_atomic(root / MANIFEST, with_agent((root / MANIFEST).read_text("utf-8"), name, kind, paths))
         load_manifest()
     except BaseException:
         for path in paths.values():
@@ -88,7 +89,7 @@ def scaffold(name: str, kind: str = "headlines") -> list[Path]:
             if content is None:
                 file.unlink(missing_ok=True)
             else:
-                script.write_atomic(file, content)
+                write_atomic(file, content)
         raise
     return [*paths.values(), suites.FOLDER / suites.LOCK, MANIFEST]
 
@@ -116,14 +117,12 @@ def _refuse_taken(name: str, paths: list[Path]) -> None:
     from agents.manifest import load_manifest
 
     if not NAME.fullmatch(name):
-        raise script.BadInput(
-            f"NAME {name!r}: must be a-z, 0-9 and _, start with a letter, at most 64 characters"
-        )
+        raise BadInput(f"NAME {name!r}: must be a-z, 0-9 and _, start with a letter, at most 64 characters")
     if any(spec.name == name for spec in load_manifest().agents):
-        raise script.BadInput(f"{MANIFEST}: there is an agent {name!r} already")
+        raise BadInput(f"{MANIFEST}: there is an agent {name!r} already")
     for path in paths:
-        if (script.root() / path).exists():
-            raise script.BadInput(f"{path}: exists already; remove it or choose another name")
+        if (here() / path).exists():
+            raise BadInput(f"{path}: exists already; remove it or choose another name")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.repo import here, working_in
 
 if TYPE_CHECKING:
     from eval.trials.pool import Job
@@ -38,7 +39,7 @@ def pass_rates(jobs: Sequence[Job]) -> Scores:
     from eval.suites import split
     from eval.trials.pool import collect
 
-    with tempfile.TemporaryDirectory() as scratch, script.using_root(Path(scratch)):
+    with tempfile.TemporaryDirectory() as scratch, working_in(Path(scratch)):
         trials = asyncio.run(collect(jobs, OfflineModel()))
     passed: dict[tuple[str, str, str], list[bool]] = {}
     for trial in trials:
@@ -64,7 +65,7 @@ def _jobs() -> Iterator[Job]:
     from eval.suites import load_suite
     from eval.trials.pool import Job
 
-    root = script.root().resolve()
+    root = here().root.resolve()
     live = PromptSet(root)
     for spec in load_manifest().agents:
         files = {arm: root / BASELINES / f"{spec.name}.{arm}.md" for arm in ("naive", "best")}
@@ -79,18 +80,18 @@ def _jobs() -> Iterator[Job]:
                 yield Job(arm, arms[arm], spec, case)
 
 
-def parser() -> script.Parser:
-    return script.Parser(__doc__, prog="python -m eval.scores_table")
+def parser() -> cli.Parser:
+    return cli.Parser(__doc__, prog="python -m eval.scores_table")
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     found = scores()
     if args.json:
         print(json.dumps(found))
     elif not args.quiet:
         print(scores_table(found))
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

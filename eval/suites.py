@@ -16,7 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.repo import here
 
 FOLDER = Path("eval/suites")
 LOCK = "suites.lock.json"
@@ -62,12 +65,12 @@ def split(case_id: str) -> Split:
 
 def load_suite(path: Path | str, *, allow_unpinned: bool = False) -> Suite:
     """Read a suite; relative to the root. Refuses one that is not pinned as it is, and names it."""
-    shown, file = Path(path), script.root() / path
+    shown, file = Path(path), here() / path
     data = _read(file, shown)
     digest = hashlib.sha256(data).hexdigest()
     pinned = _lock(file.parent / LOCK).get(file.name, {}).get("sha256")
     if pinned != digest and not allow_unpinned:
-        raise script.BadInput(_refusal(shown, pinned, digest))
+        raise BadInput(_refusal(shown, pinned, digest))
     # What is pinned was checked when it was pinned, and the hash says it is the same.
     cases = _cases(data, shown, check=pinned != digest)
     return Suite(file.stem, shown, digest, pinned == digest, cases)
@@ -75,7 +78,7 @@ def load_suite(path: Path | str, *, allow_unpinned: bool = False) -> Suite:
 
 def check_suite(path: Path | str) -> tuple[Case, ...]:
     """Read a suite and check every line against the schema, pinned or not."""
-    file = script.root() / path
+    file = here() / path
     return _cases(_read(file, Path(path)), Path(path), check=True)
 
 
@@ -83,13 +86,13 @@ def pin(paths: Iterable[Path]) -> list[str]:
     """Pin suites as they are now; gives the names whose pin changed."""
     changed = []
     for path in paths:
-        lock_file = script.root() / path.parent / LOCK
+        lock_file = here() / path.parent / LOCK
         lock = _lock(lock_file)
         cases = check_suite(path)
-        digest = hashlib.sha256((script.root() / path).read_bytes()).hexdigest()
+        digest = hashlib.sha256((here() / path).read_bytes()).hexdigest()
         entry = {"sha256": digest, "cases": len(cases)}
         if lock.get(path.name) != entry:
-            script.write_json(lock_file, {"suites": lock | {path.name: entry}})
+            write_json(lock_file, {"suites": lock | {path.name: entry}})
             changed.append(path.stem)
     return changed
 
@@ -99,23 +102,23 @@ def suite_paths(names: Sequence[str] = ()) -> list[Path]:
     if names:
         named = [FOLDER / f"{name}.jsonl" if Path(name).suffix != ".jsonl" else Path(name) for name in names]
         for path in named:
-            if not (script.root() / path).is_file():
-                raise script.BadInput(f"{path}: no such suite")
+            if not (here() / path).is_file():
+                raise BadInput(f"{path}: no such suite")
         return named
-    return sorted(FOLDER / file.name for file in (script.root() / FOLDER).glob("*.jsonl"))
+    return sorted(FOLDER / file.name for file in (here() / FOLDER).glob("*.jsonl"))
 
 
 def write_suite(path: Path, cases: Iterable[Mapping[str, Any]]) -> None:
     """One compact case a line, keys in the given order: the same cases give the same bytes."""
     lines = (json.dumps(case, ensure_ascii=False, separators=(",", ":"), allow_nan=False) for case in cases)
-    script.write_atomic(script.root() / path, "".join(line + "\n" for line in lines))
+    write_atomic(here() / path, "".join(line + "\n" for line in lines))
 
 
 def _read(file: Path, shown: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as problem:
-        raise script.BadInput(f"{shown}: cannot read the suite ({problem.strerror})") from None
+        raise BadInput(f"{shown}: cannot read the suite ({problem.strerror})") from None
 
 
 def _lock(file: Path) -> dict[str, dict[str, Any]]:
@@ -126,9 +129,7 @@ def _lock(file: Path) -> dict[str, dict[str, Any]]:
     except (ValueError, KeyError, TypeError):
         lock = None
     if not isinstance(lock, dict) or not all(isinstance(entry, dict) for entry in lock.values()):
-        raise script.BadInput(
-            f'{file}: not a lock file of suites ({{"suites": {{file: {{"sha256": ...}}}}}})'
-        )
+        raise BadInput(f'{file}: not a lock file of suites ({{"suites": {{file: {{"sha256": ...}}}}}})')
     return lock
 
 
@@ -149,16 +150,16 @@ def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
         try:
             row = json.loads(line)
         except ValueError as problem:
-            raise script.BadInput(f"{shown}:{number}: not JSON ({problem})") from None
+            raise BadInput(f"{shown}:{number}: not JSON ({problem})") from None
         if check:
             _check(row, f"{shown}:{number}")
         if row["id"] in seen:
-            raise script.BadInput(f"{shown}:{number}: id: {row['id']!r} is used twice")
+            raise BadInput(f"{shown}:{number}: id: {row['id']!r} is used twice")
         seen.add(row["id"])
         tags, threshold = tuple(row.get("tags", ())), float(row.get("threshold", 1.0))
         cases.append(Case(row["id"], row["input"], tuple(row["expect"]), tags, threshold))
     if not cases:
-        raise script.BadInput(f"{shown}: the suite holds no case")
+        raise BadInput(f"{shown}: the suite holds no case")
     return tuple(cases)
 
 
@@ -170,20 +171,20 @@ def _check(row: Any, where: str) -> None:
         _validator = Draft202012Validator(json.loads(SCHEMA.read_bytes()))
     problem = next(iter(_validator.iter_errors(row)), None)
     if problem is not None:
-        raise script.BadInput(f"{where}: {problem.json_path.removeprefix('$.')}: {problem.message[:300]}")
+        raise BadInput(f"{where}: {problem.json_path.removeprefix('$.')}: {problem.message[:300]}")
     for number, wanted in enumerate(row["expect"]):
         if wanted["grader"] == "json_schema":
             try:
                 Draft202012Validator.check_schema(wanted["schema"])
             except SchemaError as bad:
-                raise script.BadInput(f"{where}: expect[{number}].schema: {bad.message[:300]}") from None
+                raise BadInput(f"{where}: expect[{number}].schema: {bad.message[:300]}") from None
 
 
 _validator: Any = None
 
 
-def parser() -> script.Parser:
-    made = script.Parser(__doc__, prog="python -m eval.suites")
+def parser() -> cli.Parser:
+    made = cli.Parser(__doc__, prog="python -m eval.suites")
     made.add_argument(
         "command", choices=["pin", "check", "list"], help="pin as they are, check, or list the suites"
     )
@@ -191,17 +192,17 @@ def parser() -> script.Parser:
     return made
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     paths = suite_paths(args.suite)
     if args.command == "pin":
         changed = pin(paths)
         _tell(args, {"pinned": changed}, [f"pinned {name}" for name in changed] or ["nothing to pin"])
-        return script.OK
+        return cli.OK
     rows = [_row(path) for path in paths]
     _tell(args, {"suites": rows}, [_line(row) for row in rows])
     wrong = any(row["problem"] for row in rows)
-    return script.FOUND if args.command == "check" and wrong else script.OK
+    return cli.FOUND if args.command == "check" and wrong else cli.OK
 
 
 def _row(path: Path) -> dict[str, Any]:
@@ -209,7 +210,7 @@ def _row(path: Path) -> dict[str, Any]:
         cases = check_suite(path)
         load_suite(path)
         problem = None
-    except script.BadInput as refused:
+    except BadInput as refused:
         cases, problem = (), str(refused)
     parts = [case.split for case in cases]
     return {

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from eval.ledger.decisions import Decision
@@ -50,11 +51,11 @@ class History:
     """Files as they were in a commit, or as they are in the tree for commit None."""
 
     def __init__(self, root: Path) -> None:
-        from meta.publish.changes import PatchRefused, git
+        from telemetry.edge.git import GitRefused, git
 
         self._root = root
         self._git = git
-        self._refused = PatchRefused
+        self._refused = GitRefused
         self.added = dict(self._additions())
 
     def sha256(self, commit: str | None, path: str) -> str | None:
@@ -208,23 +209,23 @@ def _evidence(verdict: Mapping[str, Any]) -> str:
     return ""
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    parse = script.Parser(__doc__)
+    parse = cli.Parser(__doc__)
     parse.add_argument("--log", action="store_true", help="print the history of decisions as a table")
     return parse
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Audit the checkout, or tell its history."""
     import json
 
-    root = script.root().resolve()
+    root = here().root.resolve()
     if args.log:
         rows = log(History(root))
         print(json.dumps(rows)) if args.json else _print_log(rows)
-        return script.OK
+        return cli.OK
     findings = audit(root)
     unexplained = [finding for finding in findings if not finding.explained]
     if args.json:
@@ -233,7 +234,7 @@ def main(args: argparse.Namespace) -> int:
         for finding in findings:
             print(f"{'ok ' if finding.explained else 'BAD'}  {finding.subject}: {finding.why}")
         print(f"{len(findings) - len(unexplained)} explained, {len(unexplained)} unexplained.")
-    return script.FOUND if unexplained else script.OK
+    return cli.FOUND if unexplained else cli.OK
 
 
 def _print_log(rows: list[dict[str, Any]]) -> None:

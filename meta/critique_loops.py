@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import ModelOptions, add_model_flags, model_options
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.github import job_summary
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from agents.manifest import Manifest
@@ -77,7 +81,7 @@ def run_loops(options: Options | None = None, *, model: Model | None = None) -> 
     model = model or _model(options.ask, manifest)
     found, failed = asyncio.run(_all(seen, manifest, model, options.ask.concurrency)) if seen else ([], [])
     if failed and not found:
-        raise script.Stopped(f"every critique failed, last: {failed[-1]['error']}")
+        raise Stopped(f"every critique failed, last: {failed[-1]['error']}")
     report = _report(found, failed, [pair for pair in pairs if pair not in seen], options, model)
     return _written(report)
 
@@ -100,7 +104,7 @@ async def _all(
         async with slots:
             try:
                 return await _criticise(pair, manifest, model)
-            except script.BadInput:
+            except BadInput:
                 raise
             except Exception as problem:  # noqa: BLE001 - logged on its row, told in the report
                 return problem
@@ -213,28 +217,28 @@ def _written(report: dict[str, Any]) -> dict[str, Any]:
     if wrong := schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
         raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
     earlier = _earlier()
-    body = script.root() / REPORT.with_suffix(".md")
+    body = here() / REPORT.with_suffix(".md")
     if earlier.get("critiques") == report["critiques"] and "model" in earlier and body.exists():
         return {**earlier, "failed": report["failed"]}
-    script.write_json(script.root() / REPORT, report)
-    script.write_atomic(body, markdown(report))
+    write_json(here() / REPORT, report)
+    write_atomic(body, markdown(report))
     return report
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    made = script.Parser(__doc__, prog="python -m meta.critique_loops")
+    made = cli.Parser(__doc__, prog="python -m meta.critique_loops")
     add_model_flags(made, seed="of the offline model's noise and search")
     return made
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Run all pairs, tell what came of it."""
     from meta.critique.report import sentence
 
     report = run_loops(Options(model_options(args)))
-    script.job_summary(f"### Cross-agent critiques\n\n{sentence(report)}")
+    job_summary(f"### Cross-agent critiques\n\n{sentence(report)}")
     for row in report["failed"]:
         pair = f"{row['critic_agent']} on {row['target_agent']}"
         print(f"warning: {pair} failed ({row['error_kind']}): {row['error']}", file=sys.stderr)
@@ -242,7 +246,7 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps(report, sort_keys=True, ensure_ascii=False))
     elif not args.quiet:
         print(f"{sentence(report)} Report: {REPORT.with_suffix('.md')}")
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta.publish import kinds
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.github import job_summary, set_output
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from meta.publish.boundaries import Problem
@@ -49,31 +52,32 @@ class Applied:
 
 def apply_patch(patch: bytes, kind: str, root: Path) -> Applied:
     """Judge a patch and apply it to the tree; what is then on disk is compared with what was judged."""
-    from meta.publish.changes import git
     from meta.publish.contents import decisions
     from meta.publish.headline import headline
+    from telemetry.edge.git import git
 
     problems, changes = _judge(patch, kinds.kind(kind), root)
     if problems:
-        raise script.BadInput(f"{PATCH}: {'; '.join(map(str, problems))}")
+        raise BadInput(f"{PATCH}: {'; '.join(map(str, problems))}")
     git(root, "apply", "--whitespace=nowarn", "-", stdin=patch)
     for change in changes:
         path = root / change.path
         if path.is_symlink() or path.read_bytes() != change.after:
-            raise script.BadInput(f"{change.path}: the tree does not hold what was checked")
+            raise BadInput(f"{change.path}: the tree does not hold what was checked")
     return Applied([change.path for change in changes], headline(kinds.kind(kind), list(decisions(changes))))
 
 
 def _judge(patch: str | bytes, kind: kinds.Kind, root: Path) -> tuple[list[Problem], list[Change]]:
     from meta.publish.boundaries import Problem, check_changes
-    from meta.publish.changes import PatchRefused, read_changes
+    from meta.publish.changes import read_changes
+    from telemetry.edge.git import GitRefused
 
     raw = patch.encode(errors="surrogateescape") if isinstance(patch, str) else patch
     if len(raw) > MAX_PATCH_BYTES:
         return [Problem("", f"the patch has {len(raw):,} bytes, at most {MAX_PATCH_BYTES:,} are taken")], []
     try:
         changes = read_changes(raw, root)
-    except PatchRefused as refused:
+    except GitRefused as refused:
         return [Problem("", f"git does not apply it to HEAD: {str(refused)[:300]}")], []
     if not changes:
         return [Problem("", "the patch changes nothing")], []
@@ -82,11 +86,11 @@ def _judge(patch: str | bytes, kind: kinds.Kind, root: Path) -> tuple[list[Probl
 
 def head(root: Path, path: str) -> bytes | None:
     """A file of HEAD, None when there is none."""
-    from meta.publish.changes import PatchRefused, git
+    from telemetry.edge.git import GitRefused, git
 
     try:
         return git(root, "cat-file", "blob", f"HEAD:{path}")
-    except PatchRefused:
+    except GitRefused:
         return None
 
 
@@ -98,7 +102,7 @@ def manifest(root: Path) -> dict[str, Any]:
 
     text = head(root, MANIFEST)
     if text is None:
-        raise script.BadInput(f"{MANIFEST}: not in HEAD, so nothing says which paths are protected")
+        raise BadInput(f"{MANIFEST}: not in HEAD, so nothing says which paths are protected")
     loaded: dict[str, Any] = yaml.safe_load(text)
     return loaded
 
@@ -106,41 +110,41 @@ def manifest(root: Path) -> dict[str, Any]:
 def _read(path: Path, limit: int) -> bytes:
     """A file from the hand-over, which may hold anything: no link is followed, no more than `limit` read."""
     if path.is_symlink() or not path.is_file():
-        raise script.BadInput(f"{path}: not a file of the hand-over")
+        raise BadInput(f"{path}: not a file of the hand-over")
     with path.open("rb") as file:
         return file.read(limit + 1)
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    flags = script.Parser(__doc__)
+    flags = cli.Parser(__doc__)
     flags.add_argument("action", choices=["check", "apply"])
     flags.add_argument("handover", type=Path, metavar="DIR", help="change.patch and body.md to judge")
     flags.add_argument("--kind", required=True, help="kind of change: " + ", ".join(sorted(kinds.KINDS)))
     return flags
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Judge, say so, and apply when asked and allowed."""
     kind = kinds.kind(args.kind)
-    root = script.root().resolve()
+    root = here().root.resolve()
     problems = check_handover(args.handover, kind.name, root)
     paths = []
     if args.action == "apply" and not problems:
         applied = apply_patch(_read(args.handover / PATCH, MAX_PATCH_BYTES), kind.name, root)
         paths = applied.paths
-        script.set_output("paths", "\n".join(paths))
-        script.set_output("headline", applied.headline)
+        set_output("paths", "\n".join(paths))
+        set_output("headline", applied.headline)
     if args.json:
         print(json.dumps({"kind": kind.name, "problems": [str(one) for one in problems], "paths": paths}))
     elif not args.quiet:
         print(_told(kind, problems, paths))
     if problems:
-        script.job_summary(
+        job_summary(
             f"### {kind.title}: refused by the guard\n\n{_bullets(problems)}\n\nNo pull request was opened."
         )
-    return script.FOUND if problems else script.OK
+    return cli.FOUND if problems else cli.OK
 
 
 def _told(kind: kinds.Kind, problems: list[Problem], paths: list[str]) -> str:

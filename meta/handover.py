@@ -17,7 +17,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from meta.publish import kinds
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.github import job_summary, set_output
+from telemetry.edge.repo import here
 
 META = "meta.json"
 
@@ -32,7 +36,7 @@ def pack(kind: str, root: Path, folder: Path) -> list[str]:
     """Write the hand-over of what differs from HEAD; the paths in it, none when there is nothing to propose."""
     from meta import guard
     from meta.publish import boundaries as rules
-    from meta.publish import changes
+    from telemetry.edge.git import git
 
     form = kinds.kind(kind)
     globs = rules.allowed(form, guard.manifest(root))
@@ -41,27 +45,25 @@ def pack(kind: str, root: Path, folder: Path) -> list[str]:
         return []
     with tempfile.TemporaryDirectory() as scratch:
         env = {"GIT_INDEX_FILE": f"{scratch}/index"}
-        changes.git(root, "read-tree", "HEAD", env=env)
+        git(root, "read-tree", "HEAD", env=env)
         listed = "\0".join(paths).encode(errors="surrogateescape")
         add = ("--literal-pathspecs", "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
-        changes.git(root, *add, stdin=listed, env=env)
-        patch = changes.git(
-            root, "diff", "--cached", "--binary", "--full-index", "--no-renames", "HEAD", env=env
-        )
+        git(root, *add, stdin=listed, env=env)
+        patch = git(root, "diff", "--cached", "--binary", "--full-index", "--no-renames", "HEAD", env=env)
     body = root / f"{form.report}.md"
     if not body.is_file():
-        raise script.BadInput(f"{form.report}.md: missing, so the pull request has no text")
-    script.write_atomic(folder / guard.PATCH, patch)
-    script.write_atomic(folder / guard.BODY, body.read_bytes())
-    base = changes.git(root, "rev-parse", "HEAD").decode().strip()
+        raise BadInput(f"{form.report}.md: missing, so the pull request has no text")
+    write_atomic(folder / guard.PATCH, patch)
+    write_atomic(folder / guard.BODY, body.read_bytes())
+    base = git(root, "rev-parse", "HEAD").decode().strip()
     about = {"branch": form.branch, "title": form.title, "labels": form.labels, "draft": form.draft}
-    script.write_json(folder / META, {"kind": kind, "base_sha": base, **about})
+    write_json(folder / META, {"kind": kind, "base_sha": base, **about})
     return paths
 
 
 def changed(root: Path) -> list[str]:
     """Every path that differs from HEAD, new files too; what .gitignore names is data, not a change."""
-    from meta.publish.changes import git
+    from telemetry.edge.git import git
 
     status = git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
     return sorted(line[3:] for line in status.decode(errors="surrogateescape").split("\0")[:-1])
@@ -74,12 +76,12 @@ def run_script(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tupl
     with tempfile.TemporaryDirectory() as scratch:
         env["GITHUB_OUTPUT"] = f"{scratch}/output"
         output = Path(env["GITHUB_OUTPUT"])
-        code = script.OK
+        code = cli.OK
         for command in (*form.before, (*form.command, *flags)):
             print("+ python -m", *command, file=sys.stderr, flush=True)
             done = subprocess.run([sys.executable, "-m", *command], cwd=root, env=env, stdout=2)
             code = done.returncode
-            if code != script.OK:
+            if code != cli.OK:
                 break
         return code, _outputs(output.read_text("utf-8") if output.is_file() else "")
 
@@ -109,9 +111,9 @@ def checked_options(form: kinds.Kind, given: Mapping[str, str]) -> dict[str, str
     """The options that were given, each in its plain form and known to the kind."""
     for name, value in given.items():
         if value and name not in form.options:
-            raise script.BadInput(f"--{name.replace('_', '-')}: {form.name} does not take it")
+            raise BadInput(f"--{name.replace('_', '-')}: {form.name} does not take it")
         if value and not OPTIONS[name].fullmatch(value):
-            raise script.BadInput(
+            raise BadInput(
                 f"--{name.replace('_', '-')} {value[:80]!r}: not of the form {OPTIONS[name].pattern}"
             )
     return {name: value for name, value in given.items() if value}
@@ -122,29 +124,29 @@ def produce(
 ) -> tuple[int, str, list[str]]:
     """Run, then pack when it is worth it: exit code, what happened in a sentence, the paths proposed."""
     code, outputs = run_script(form, root, checked_options(form, given))
-    if code == script.STOPPED:
-        return script.OK, "Stopped early (budget or outage). What was done is kept, nothing is proposed.", []
-    if code != script.OK:
+    if code == cli.STOPPED:
+        return cli.OK, "Stopped early (budget or outage). What was done is kept, nothing is proposed.", []
+    if code != cli.OK:
         return (
-            max(code, script.FOUND),
+            max(code, cli.FOUND),
             f"The script failed with exit code {code}. Nothing is proposed; its log says why.",
             [],
         )
     if form.only_if and outputs.get(form.only_if, "") in ("", "0", "false"):
         return (
-            script.OK,
+            cli.OK,
             f"Nothing to propose: the script found nothing {form.only_if.replace('_', ' ')}.",
             [],
         )
     paths = pack(form.name, root, folder)
     if not paths:
-        return script.OK, "Nothing to propose: no file changed.", []
-    return script.OK, f"Handed over for publishing: {len(paths)} file(s).", paths
+        return cli.OK, "Nothing to propose: no file changed.", []
+    return cli.OK, f"Handed over for publishing: {len(paths)} file(s).", paths
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    flags = script.Parser(__doc__)
+    flags = cli.Parser(__doc__)
     flags.add_argument("action", choices=["produce", "pack"])
     flags.add_argument("--kind", required=True, help="kind of change: " + ", ".join(sorted(kinds.KINDS)))
     flags.add_argument(
@@ -157,11 +159,11 @@ def parser() -> script.Parser:
     return flags
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Run and pack, and say what happened where a person looks: the log and the job summary."""
-    form, root = kinds.kind(args.kind), script.root().resolve()
-    code, told, paths = script.OK, "", []
+    form, root = kinds.kind(args.kind), here().root.resolve()
+    code, told, paths = cli.OK, "", []
     try:
         if args.action == "pack":
             paths = pack(form.name, root, args.out)
@@ -170,12 +172,12 @@ def main(args: argparse.Namespace) -> int:
             code, told, paths = produce(
                 form, root, args.out, {"prompt": args.prompt, "max_usd": args.max_usd}
             )
-    except script.BadInput as problem:
-        script.job_summary(f"### {form.title}\n\nNothing is proposed: `{str(problem).replace('`', chr(39))}`")
+    except BadInput as problem:
+        job_summary(f"### {form.title}\n\nNothing is proposed: `{str(problem).replace('`', chr(39))}`")
         raise
-    script.set_output("propose", "true" if paths else "false")
+    set_output("propose", "true" if paths else "false")
     listed = "".join(f"\n- `{path}`" for path in paths)
-    script.job_summary(f"### {form.title}\n\n{told}{listed}")
+    job_summary(f"### {form.title}\n\n{told}{listed}")
     if args.json:
         print(json.dumps({"kind": form.name, "exit_code": code, "told": told, "paths": paths}))
     elif not args.quiet:

@@ -18,7 +18,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_json
+from telemetry.edge.github import job_summary
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from eval.ledger.provenance import GitState
@@ -132,9 +136,9 @@ def run_step(step: Step, stage: InPlace) -> Result:
     status, told, branch = DONE, "", None
     for module, *argv in step.commands:
         code, error = call(module, [*argv, "--root", str(tree), "--quiet"])
-        if code == script.STOPPED:
+        if code == cli.STOPPED:
             status, told = STOPPED, error or f"{module} stopped early"
-        elif code != script.OK:
+        elif code != cli.OK:
             status, told = FAILED, error or f"{module} ended with exit code {code}"
         if status != DONE:
             break
@@ -143,7 +147,7 @@ def run_step(step: Step, stage: InPlace) -> Result:
         if step.kind:
             try:
                 branch = stage.publish(step.kind)
-            except script.BadInput as problem:
+            except BadInput as problem:
                 status, told = FAILED, str(problem)
     look = f"git show {branch}" if branch else step.look
     return Result(step.name, status, told, look, round(time.monotonic() - start, 1))
@@ -160,7 +164,7 @@ def call(module: str, argv: list[str]) -> tuple[int, str]:
         with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(io.StringIO()):
             code = importlib.import_module(module).main(argv)
     except Exception as problem:  # noqa: BLE001 - one script's bug must not cost the other steps; it is reported
-        return script.FOUND, f"{module}: {type(problem).__name__}: {problem}"
+        return cli.FOUND, f"{module}: {type(problem).__name__}: {problem}"
     lines = heard.getvalue().strip().splitlines()
     return code, lines[-1] if lines else ""
 
@@ -209,18 +213,18 @@ class Diary:
     def add(self, result: Result) -> None:
         """Put a step's result on record."""
         self.results[result.name] = replace(result, again=False)
-        script.write_json(self._path, [asdict(row) for row in self.results.values()])
+        write_json(self._path, [asdict(row) for row in self.results.values()])
 
 
 def about(root: Path, options: Sequence[str]) -> dict[str, Any]:
     """What makes this night this night: the commit, the endpoint, the options."""
     import os
 
-    from meta.publish.changes import PatchRefused, git
+    from telemetry.edge.git import GitRefused, git
 
     try:
         head = git(root, "rev-parse", "HEAD").decode().strip()
-    except PatchRefused:
+    except GitRefused:
         head = ""
     named = ("OPENAI_MODEL", "OPENAI_BASE_URL")
     endpoint = {name: os.environ.get(name, "") for name in named} | {
@@ -238,29 +242,29 @@ def no_history() -> bool:
     return found is None
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    parse = script.Parser(__doc__)
+    parse = cli.Parser(__doc__)
     parse.add_argument("--apply", action="store_true", help="work in place, leave the changes in the tree")
     parse.add_argument(
-        "--nights", type=script.whole(1), default=0, metavar="N", help="simulate N nights on a scratch copy"
+        "--nights", type=cli.whole(1), default=0, metavar="N", help="simulate N nights on a scratch copy"
     )
     parse.add_argument("--seed", type=int, default=0, help="of the A/B order and the offline noise")
     parse.add_argument(
         "--offline-noise",
-        type=script.number(zero=True, most=1),
+        type=cli.number(zero=True, most=1),
         default=0.0,
         metavar="P",
         help="share of offline answers that err",
     )
     parse.add_argument(
-        "--max-usd", type=script.number(), metavar="USD", help="budget of each step (default: manifest)"
+        "--max-usd", type=cli.number(), metavar="USD", help="budget of each step (default: manifest)"
     )
     parse.add_argument("--again", action="store_true", help="repeat the steps that are done already")
     return parse
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Run the night, or simulate many."""
     options = ["--seed", str(args.seed)]
@@ -277,7 +281,7 @@ def main(args: argparse.Namespace) -> int:
     from meta.nightly import display
     from meta.nightly.stage import InPlace, Stage
 
-    root = script.root().resolve()
+    root = here().root.resolve()
     load_manifest()  # a broken one stops us here, in one line
     shown = display.Display(quiet=args.quiet or args.json)
     started = time.time()
@@ -301,10 +305,10 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"steps": [asdict(result) for result in results], "spent": spent}))
     shown.finish(results, spent, applied=args.apply)
-    script.job_summary(display.markdown(results, spent))
+    job_summary(display.markdown(results, spent))
     if any(result.status == FAILED for result in results):
-        return script.FOUND
-    return script.STOPPED if any(result.status == STOPPED for result in results) else script.OK
+        return cli.FOUND
+    return cli.STOPPED if any(result.status == STOPPED for result in results) else cli.OK
 
 
 def _remember(results: Sequence[Result], spent: Mapping[str, Any], git_state: GitState, seed: int) -> None:

@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping
 
 from meta.publish import kinds
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.github import job_summary
 
 
 def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:
@@ -39,21 +40,21 @@ def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    flags = script.Parser(__doc__)
+    flags = cli.Parser(__doc__)
     flags.add_argument("--kind", required=True, help="kind of change: " + ", ".join(sorted(kinds.KINDS)))
     return flags
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Tell it in the log and in the job summary."""
     told = outcome(kinds.kind(args.kind), os.environ)
-    script.job_summary(told)
+    job_summary(told)
     if not args.quiet:
         print(told)
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

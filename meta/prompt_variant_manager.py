@@ -11,7 +11,9 @@ from typing import Any
 
 from agents.texts import variants
 from agents.texts.variants import ensure_variants, load_variant, save_champion
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 
 __all__ = ["ensure_variants", "load_variant", "main", "save_champion"]
 
@@ -20,12 +22,12 @@ class _Command(argparse.ArgumentParser):
     """A command's own arguments, refused in one line like all others."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        self.exit(script.BAD_INPUT, f"{self.prog}: {message} (see --help)\n")
+        self.exit(cli.BAD_INPUT, f"{self.prog}: {message} (see --help)\n")
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    parser = script.Parser(__doc__, prog="python -m meta.prompt_variant_manager")
+    parser = cli.Parser(__doc__, prog="python -m meta.prompt_variant_manager")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Command)
     commands.add_parser("list", help="champion, challengers, hashes, lineage, last verdict")
     ensure = commands.add_parser("ensure", help="make A, B and champion exist")
@@ -47,7 +49,7 @@ def parser() -> script.Parser:
     return parser
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Run one command."""
     value, text = {"list": _list, "ensure": _ensure, "diff": _diff, "add": _add}[args.command](args)
@@ -55,14 +57,12 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
     elif text and not args.quiet:
         print(text)
-    return script.OK
+    return cli.OK
 
 
 def prompts() -> list[str]:
     """Every prompt file of this checkout."""
-    return sorted(
-        str(variants.PROMPTS / file.name) for file in (script.root() / variants.PROMPTS).glob("*.md")
-    )
+    return sorted(str(variants.PROMPTS / file.name) for file in (here() / variants.PROMPTS).glob("*.md"))
 
 
 def _list(args: argparse.Namespace) -> tuple[Any, str]:
@@ -140,7 +140,7 @@ def _add(args: argparse.Namespace) -> tuple[Any, str]:
     try:
         text = args.file.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as problem:
-        raise script.BadInput(f"{args.file}: cannot be read ({problem})") from None
+        raise BadInput(f"{args.file}: cannot be read ({problem})") from None
     ensure_variants(args.prompt)
     variant = variants.add_variant(
         args.prompt, text, source="hand", author=args.author, reason=args.reason, name=args.name

@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import ModelOptions, add_model_flags, model_options, whole
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.github import job_summary, set_output
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from agents.manifest import Manifest
@@ -67,7 +71,7 @@ def propose(options: Options | None = None, *, model: Model | None = None) -> di
 async def _all(drafter: Drafter, prompts: Sequence[str], options: Options, model: Model) -> list[Draft]:
     """One prompt after the other; a broken one does not cost the others theirs, unless it was asked for."""
     from meta.proposals.draft import Draft
-    from telemetry.logger import INFRASTRUCTURE
+    from telemetry.names import INFRASTRUCTURE
     from telemetry.record.run import error_kind
 
     drafts: list[Draft] = []
@@ -80,15 +84,15 @@ async def _all(drafter: Drafter, prompts: Sequence[str], options: Options, model
                 break
             try:
                 drafts.append(await drafter.draft(prompt))
-            except script.BadInput as problem:
+            except BadInput as problem:
                 if options.prompts:
                     raise
                 drafts.append(Draft(prompt, skipped=str(problem)[:300]))
-            except script.Stopped:
+            except Stopped:
                 raise
             except Exception as problem:  # one answer that cannot be used is no reason to stop
                 if error_kind(problem) == "budget":
-                    raise script.Stopped(str(problem)) from problem
+                    raise Stopped(str(problem)) from problem
                 whose = "outage" if error_kind(problem) in INFRASTRUCTURE else "the answer cannot be used"
                 drafts.append(Draft(prompt, skipped=f"{whose}: {type(problem).__name__}: {problem}"[:300]))
     finally:
@@ -107,7 +111,7 @@ def _prompts(options: Options, manifest: Manifest) -> list[str]:
         named = [str(variants.prompt_file(path)) for path in dict.fromkeys(options.prompts)]
         for path in named:
             if path not in manifest.prompts:
-                raise script.BadInput(f"{path}: affects no agent of agents/manifest.yaml")
+                raise BadInput(f"{path}: affects no agent of agents/manifest.yaml")
         return named
     specs = [spec for spec in manifest.enabled() if spec.prompt and spec.eval_suite]
     specs.sort(key=lambda spec: -len(tune_results(spec).failures))
@@ -146,16 +150,16 @@ def _written(drafts: Sequence[Draft], model: Model) -> dict[str, Any]:
     }
     if wrong := schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
         raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
-    script.write_json(script.root() / LAST_RUN, report)
+    write_json(here() / LAST_RUN, report)
     if proposals or cleared:
-        script.write_json(script.root() / REPORT, report)
-        script.write_atomic(script.root() / REPORT.with_suffix(".md"), markdown(report))
+        write_json(here() / REPORT, report)
+        write_atomic(here() / REPORT.with_suffix(".md"), markdown(report))
     return report
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    made = script.Parser(__doc__, prog="python -m meta.propose")
+    made = cli.Parser(__doc__, prog="python -m meta.propose")
     add = made.add_argument
     add("--prompt", action="append", default=[], metavar="FILE", help="only this prompt (repeatable)")
     add(
@@ -177,7 +181,7 @@ def parser() -> script.Parser:
     return made
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Propose, and tell what came of it."""
     from meta.proposals.report import sentence
@@ -191,15 +195,15 @@ def main(args: argparse.Namespace) -> int:
             ask=model_options(args),
         )
     )
-    script.set_output("proposed", str(len(report["proposals"])))
-    script.job_summary(f"### New challengers\n\n{sentence(report)}")
+    set_output("proposed", str(len(report["proposals"])))
+    job_summary(f"### New challengers\n\n{sentence(report)}")
     if args.json:
         print(json.dumps(report, sort_keys=True, ensure_ascii=False))
     elif not args.quiet:
         print(sentence(report))
         for row in report["skipped"]:
             print(f"  {row['prompt']}: {row['reason']}", file=sys.stderr)
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

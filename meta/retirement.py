@@ -19,17 +19,20 @@ from typing import Any
 
 from meta.worth import marginal
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, USEFUL_SIGNAL, WINDOW, assess, rolling_metrics
-from telemetry.edge import script
-from telemetry.logger import INFRASTRUCTURE
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.github import job_summary, set_output
+from telemetry.edge.repo import here, working_in
+from telemetry.names import FIELD, INFRASTRUCTURE
 
 __all__ = ["assess", "load_events", "main", "retire_candidates", "rolling_metrics", "switch", "write_report"]
 
 REPORT = Path("meta/reports/retirement_report.json")
-COUNTED = ("runtime", "replay", "shadow")  # evals and A/B trials say nothing about worth in production
 SORT_MEMORY = "1GB"  # for ranking a million runs; the reading view alone is content with far less
 
 
-def load_events(sources: Sequence[str] = COUNTED, window: int = WINDOW) -> list[dict[str, Any]]:
+def load_events(sources: Sequence[str] = FIELD, window: int = WINDOW) -> list[dict[str, Any]]:
     """The last `window` counted runs of each agent that say something about it, oldest first."""
     from telemetry.read import rows, store
 
@@ -59,8 +62,8 @@ def retire_candidates(
     """The agents of that manifest's checkout that no longer earn their keep."""
     from agents.manifest import load_manifest
 
-    root = (script.root() / manifest_path).resolve().parent.parent
-    with script.using_root(root):
+    root = (here() / manifest_path).resolve().parent.parent
+    with working_in(root):
         manifest = load_manifest()
         rows = assess(
             manifest, load_events(), marginal.load_outcomes(), min_n=min_n, reward_floor=reward_floor
@@ -72,9 +75,9 @@ def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
     """The report as JSON, and beside it as the body of the pull request."""
     from meta.worth.report import markdown
 
-    target = script.root() / REPORT if path is None else path
-    script.write_json(target, report)
-    script.write_atomic(target.with_suffix(".md"), markdown(report))
+    target = here() / REPORT if path is None else path
+    write_json(target, report)
+    write_atomic(target.with_suffix(".md"), markdown(report))
 
 
 def switch(names: Sequence[str], *, enabled: bool) -> str:
@@ -87,7 +90,7 @@ def switch(names: Sequence[str], *, enabled: bool) -> str:
             if agent["name"] in names:
                 agent["enabled"] = enabled
 
-    return edited((script.root() / MANIFEST).read_text(encoding="utf-8"), flip)
+    return edited((here() / MANIFEST).read_text(encoding="utf-8"), flip)
 
 
 def _disable(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> None:
@@ -98,7 +101,7 @@ def _disable(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> No
     from eval.ledger.decisions import Decision, write_decision
     from eval.ledger.provenance import GitState, packages
 
-    manifest = script.root() / MANIFEST
+    manifest = here() / MANIFEST
     after = switch([row["agent"] for row in rows], enabled=False)
     commit, dirty = GitState().read()
     kept = ("n", "rolling_avg_reward", "upper_bound", "scoring_version", "unique_share")
@@ -111,46 +114,46 @@ def _disable(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> No
                 date=time.strftime("%Y-%m-%d", time.gmtime()),
                 before_sha256=_sha256(manifest.read_bytes()),
                 after_sha256=_sha256(after.encode()),
-                report_sha256=_sha256((script.root() / REPORT).read_bytes()),
+                report_sha256=_sha256((here() / REPORT).read_bytes()),
                 verdict={name: row.get(name) for name in kept} | dict(limits),
                 metadata={"git_commit": commit, "git_dirty": dirty, "packages": packages()},
             )
         )
-    script.write_atomic(manifest, after)
+    write_atomic(manifest, after)
 
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    parse = script.Parser(__doc__)
+    parse = cli.Parser(__doc__)
     parse.add_argument("--min-n", type=int, help=f"runs an agent needs (default: manifest, else {MIN_N})")
     parse.add_argument("--reward-floor", type=float, help=f"default: manifest, else {REWARD_FLOOR}")
     parse.add_argument("--window", type=int, help=f"runs looked at (default: manifest, else {WINDOW})")
-    parse.add_argument("--source", action="append", help=f"rows that count (default: {', '.join(COUNTED)})")
+    parse.add_argument("--source", action="append", help=f"rows that count (default: {', '.join(FIELD)})")
     parse.add_argument("--outcomes", type=Path, help=f"what happened next (default: {marginal.OUTCOMES})")
     parse.add_argument("--disable", action="store_true", help="switch candidates off in the manifest")
     return parse
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Assess every agent and write the report."""
     import time
 
     from agents.manifest import load_manifest
-    from telemetry.logger import SOURCES
+    from telemetry.names import SOURCES
 
     for source in args.source or ():
         if source not in SOURCES:
-            raise script.BadInput(f"--source {source}: allowed are {', '.join(SOURCES)}")
+            raise BadInput(f"--source {source}: allowed are {', '.join(SOURCES)}")
     if args.outcomes is not None and not args.outcomes.exists():
-        raise script.BadInput(f"--outcomes {args.outcomes}: no such file")
+        raise BadInput(f"--outcomes {args.outcomes}: no such file")
     for flag in ("min_n", "window"):
         if (given := getattr(args, flag)) is not None and given < 1:
-            raise script.BadInput(f"--{flag.replace('_', '-')} {given}: must be at least 1")
+            raise BadInput(f"--{flag.replace('_', '-')} {given}: must be at least 1")
     manifest = load_manifest()
     rule = manifest.retirement
     limits: dict[str, Any] = {
@@ -158,7 +161,7 @@ def main(args: argparse.Namespace) -> int:
         "reward_floor": rule.reward_floor if args.reward_floor is None else args.reward_floor,
         "window": rule.window if args.window is None else args.window,
     }
-    sources = tuple(args.source or COUNTED)
+    sources = tuple(args.source or FIELD)
     events = load_events(sources, limits["window"])
     rows = assess(manifest, events, marginal.load_outcomes(args.outcomes), **limits)
     candidates = [row for row in rows if row["state"] == "candidate"]
@@ -175,16 +178,16 @@ def main(args: argparse.Namespace) -> int:
     if args.disable and doomed:
         _disable([row for row in candidates if row["agent"] in doomed], limits)
     _tell(report, args)
-    return script.OK
+    return cli.OK
 
 
 def _tell(report: Mapping[str, Any], args: argparse.Namespace) -> None:
     from meta.worth.report import markdown, sentence
 
-    script.set_output("candidates", str(len(report["candidates"])))
+    set_output("candidates", str(len(report["candidates"])))
     to_decide = [row for row in report["agents"] if row["state"] in ("candidate", "revival")]
-    script.set_output("to_decide", str(len(to_decide)))
-    script.job_summary(markdown(report))
+    set_output("to_decide", str(len(to_decide)))
+    job_summary(markdown(report))
     if args.json:
         import json
 

@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.model_flags import add_model_flags, model_options, number
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.github import job_summary, set_output
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from agents.manifest import Manifest
@@ -33,9 +36,9 @@ MAX_ANSWERS = 2  # per recommendation: a patch that was refused may be mended on
 Say = Callable[[str], None]
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    made = script.Parser(__doc__, prog="python -m meta.sandbox")
+    made = cli.Parser(__doc__, prog="python -m meta.sandbox")
     add = made.add_argument
     add(
         "--agent",
@@ -56,7 +59,7 @@ def parser() -> script.Parser:
     return made
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Read, try, leave what holds, tell."""
     from agents.manifest import load_manifest
@@ -65,7 +68,7 @@ def main(args: argparse.Namespace) -> int:
     manifest = load_manifest()
     for name in args.agent:
         if not manifest.agent(name).sandbox_editable:
-            raise script.BadInput(f"--agent {name}: agents/manifest.yaml does not say sandbox_editable: true")
+            raise BadInput(f"--agent {name}: agents/manifest.yaml does not say sandbox_editable: true")
     given = recommendations.read(args.recommendation)
     done = run(
         given,
@@ -207,7 +210,7 @@ class _Bench:
         if agent not in self._sandboxes:
             spec = self._manifest.agent(agent)
             self._sandboxes[agent] = patch_trial.Sandbox(
-                script.root().resolve(),
+                here().root.resolve(),
                 agent,
                 code_of(spec),
                 load_suite(spec.eval_suite),
@@ -244,18 +247,18 @@ class _Bench:
 def _clean(fit: Sequence[Recommendation], manifest: Manifest) -> None:
     """A patch is made and judged against HEAD, so the file it is for must be as it is there."""
     from meta.patches.recommendations import code_of
-    from meta.publish.changes import git
+    from telemetry.edge.git import git
 
     for path in sorted({code_of(manifest.agent(one.agent)) for one in fit}):
-        if git(script.root(), "status", "--porcelain", "--", path).strip():
-            raise script.BadInput(f"{path}: has uncommitted changes; commit or undo them first")
+        if git(here().root, "status", "--porcelain", "--", path).strip():
+            raise BadInput(f"{path}: has uncommitted changes; commit or undo them first")
 
 
 def _told(report: dict[str, Any], args: argparse.Namespace) -> int:
     from meta.patches.report import sentence
 
-    script.set_output("patched", "true" if report["patched"] else "false")
-    script.job_summary((script.root() / "meta/reports/sandbox_report.md").read_text(encoding="utf-8"))
+    set_output("patched", "true" if report["patched"] else "false")
+    job_summary((here() / "meta/reports/sandbox_report.md").read_text(encoding="utf-8"))
     if args.json:
         print(json.dumps(report, sort_keys=True))
     elif not args.quiet:
@@ -266,11 +269,11 @@ def _told(report: dict[str, Any], args: argparse.Namespace) -> int:
             print(f"  {row['agent']}: not tried: {row['reason']}")
     if report["stopped"]:
         print(f"stopped early: {report['stopped']}", file=sys.stderr)
-        return script.STOPPED
+        return cli.STOPPED
     if not report["patched"] and any(row["verdict"] == "inconclusive" for row in report["attempts"]):
         print("inconclusive: a check fails without any patch, too", file=sys.stderr)
-        return script.STOPPED
-    return script.OK
+        return cli.STOPPED
+    return cli.OK
 
 
 if __name__ == "__main__":

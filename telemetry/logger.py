@@ -20,17 +20,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from telemetry.edge import limits, script
-from telemetry.edge.redact import redact
+from telemetry.edge.repo import EVENTS, here
+from telemetry.edge.text import MAX_ERROR, MAX_FIELD, cut, redact
+from telemetry.names import SCHEMA_VERSION, SCORING_VERSION, SOURCES
 
-LOG_PATH = Path("telemetry/events.jsonl")  # below the root being worked on
-SCHEMA_VERSION: Final = 1
-SCORING_VERSION: Final = "1.0"  # of telemetry.reward; here because every rewarded row carries it
-KINDS: Final = ("run", "llm_call", "routing", "evaluation")
-SOURCES: Final = ("runtime", "replay", "eval", "ab_test", "critique", "shadow")
-ERROR_KINDS: Final = ("timeout", "rate_limit", "provider", "parse", "budget", "source", "agent")
-# What the endpoint, the budget or a data source did: never held against an agent or an arm.
-INFRASTRUCTURE: Final = frozenset({"timeout", "rate_limit", "provider", "budget", "source"})
+LOG_PATH = EVENTS  # below the root being worked on
 
 # A run row, null where nobody knows; copying it is the cheapest way to a row that has every field.
 _RUN_ROW: Final[Mapping[str, Any]] = {
@@ -143,8 +137,8 @@ def log_event(
         row["tokens_out"] = tokens_out
         row["reward"] = reward
         if error is not None:
-            row["error"], cut = limits.cut(str(error), limits.ERROR)
-            if cut:
+            row["error"], lost = cut(str(error), MAX_ERROR)
+            if lost:
                 row["error_truncated"] = True
         row |= fields
         if row.get("cost_source") is None:
@@ -186,7 +180,7 @@ def encode(row: Mapping[str, Any], scan: bool = True) -> bytes:
         line = orjson.dumps(row, default=_marked, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError):  # huge integers, lone surrogates, cycles
         line = orjson.dumps(_plain(row), option=orjson.OPT_NON_STR_KEYS)
-    if len(line) > limits.FIELD:
+    if len(line) > MAX_FIELD:
         line = orjson.dumps(_plain(orjson.loads(line)))
     return (redact(line.decode()).encode() if scan else line) + b"\n"
 
@@ -202,7 +196,7 @@ def append(line: bytes, path: Path | None = None) -> None:
 def _target() -> str:
     """The live log below the current root; joining paths costs as much as a write, so the last one is kept."""
     global _joined
-    root = script.root()
+    root = here().root
     if _joined[0] is not root or _joined[1] is not LOG_PATH:
         _joined = (root, LOG_PATH, os.fspath(root / LOG_PATH))
     return _joined[2]
@@ -299,7 +293,7 @@ def _plain(value: object, depth: int = 0) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
-        text, lost = limits.cut(value.encode("utf-8", "replace").decode(), limits.FIELD // 4)
+        text, lost = cut(value.encode("utf-8", "replace").decode(), MAX_FIELD // 4)
         return text + "[cut]" if lost else text
     if isinstance(value, Mapping):
         return {str(_plain(str(key))): _plain(item, depth + 1) for key, item in value.items()}

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from telemetry import rollup
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.files import write_atomic
+from telemetry.edge.repo import here
+from telemetry.names import FIELD
 from telemetry.read import figures, store
 from telemetry.read.figures import COLOURS, MARKERS, REST, Series
 from telemetry.read.rows import Window, quoted
 
 CHARTS: Final = Path("telemetry/charts")
-PRODUCTION: Final = ("runtime", "replay", "shadow")
 
 
 def plot(
@@ -24,7 +26,7 @@ def plot(
 ) -> dict[str, str | None]:
     """Draw every chart there is data for; gives, by chart, None if drawn, else why not."""
     everyone = load(Window(last_n=last_n, since=since, source=source, kind="run"))
-    directory = script.root() / CHARTS
+    directory = here() / CHARTS
     done: dict[str, str | None] = {}
     for name, draw in DRAWINGS.items():
         figure = draw(everyone)
@@ -32,7 +34,7 @@ def plot(
             (directory / name).unlink(missing_ok=True)  # an old picture would pass for a current one
             done[name] = MISSING[name] if everyone else "no runs logged yet"
         else:
-            script.write_atomic(directory / name, figures.png(figure))
+            write_atomic(directory / name, figures.png(figure))
             done[name] = None
     return done
 
@@ -46,7 +48,7 @@ def load(window: Window) -> list[Series]:
     import numpy as np
 
     with store.connect(window) as con:
-        production = f"source in ({', '.join(map(quoted, PRODUCTION))})"
+        production = f"source in ({', '.join(map(quoted, FIELD))})"
         real = con.execute(f"select 1 from events where {production} limit 1").fetchone()
         found = con.execute(
             "select agent, coalesce(try_cast(as_of as timestamp), ts) as ts, latency_ms / 1000 as latency, cost_usd,"
@@ -100,13 +102,13 @@ MISSING: Final = {
 }
 
 
-def parser() -> script.Parser:
-    parser = script.Parser("Draw reward, cost and latency of the agents to telemetry/charts/*.png.")
+def parser() -> cli.Parser:
+    parser = cli.Parser("Draw reward, cost and latency of the agents to telemetry/charts/*.png.")
     rollup.add_window_flags(parser)
     return parser
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     done = plot(args.last_n, args.since, args.source)
     if args.json:
@@ -117,7 +119,7 @@ def main(args: argparse.Namespace) -> int:
         else:
             for name, why in done.items():
                 print(f"{CHARTS / name}" if why is None else f"{CHARTS / name} not drawn: {why}.")
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

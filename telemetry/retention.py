@@ -28,7 +28,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import Stopped
+from telemetry.edge.files import write_json
+from telemetry.edge.repo import here
 from telemetry.read import rows, store
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ def seal(today: date | None = None, at: Callable[[str], None] = _nothing) -> Sea
 
 
 def _seal(log: IO[bytes], size: int, today: str, at: Callable[[str], None]) -> Sealed:
-    staging = script.root() / store.STAGING
+    staging = here() / store.STAGING
     staging.mkdir(parents=True)
     at("staging made")
     split = _split(log, size, today, staging)
@@ -81,7 +84,7 @@ def _seal(log: IO[bytes], size: int, today: str, at: Callable[[str], None]) -> S
         at(f"parquet of {day}")
     files = {f"dt={day}-{name}": f"dt={day}/{name}" for day in split.rows}
     first = {"offset": split.offset, "line": split.first.decode()}
-    script.write_json(staging / store.COMMIT, {"first": first, "files": files})
+    write_json(staging / store.COMMIT, {"first": first, "files": files})
     at("commit written")
     written = sum((staging / file).stat().st_size for file in files)
     with _exchanged(log, staging / "live.jsonl", size, at):
@@ -92,7 +95,7 @@ def _seal(log: IO[bytes], size: int, today: str, at: Callable[[str], None]) -> S
 
 def recover(at: Callable[[str], None] = _nothing) -> None:
     """Finish a seal that was interrupted after its rename; forget one that was interrupted before."""
-    staging = script.root() / store.STAGING
+    staging = here() / store.STAGING
     if not staging.exists():
         return
     with store.locked(fcntl.LOCK_EX) as log:
@@ -107,7 +110,7 @@ def recover(at: Callable[[str], None] = _nothing) -> None:
 def _put_in_place(staging: Path, at: Callable[[str], None]) -> None:
     commit = store.read_commit()
     for name, final in (commit or {"files": {}})["files"].items():
-        target = script.root() / store.SEALED / final
+        target = here() / store.SEALED / final
         if (staging / name).exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             (staging / name).rename(target)
@@ -122,13 +125,13 @@ def _put_in_place(staging: Path, at: Callable[[str], None]) -> None:
 
 @contextmanager
 def _only_sealer() -> Iterator[None]:
-    path = script.root() / store.SEALED / ".lock"
+    path = here() / store.SEALED / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise script.Stopped("another seal is running") from None
+            raise Stopped("another seal is running") from None
         yield
 
 
@@ -231,7 +234,7 @@ def _to_parquet(lines: Path, target: Path, count: int) -> None:
         )
         found = counted.fetchone()
     if found != (count, count, count):
-        raise script.Stopped(
+        raise Stopped(
             f"{target.name}: {found} rows read back where {count} were written; the log is untouched"
         )
     with target.open("rb") as file:
@@ -246,15 +249,13 @@ def _sql(path: Path) -> str:
 @contextmanager
 def _exchanged(log: IO[bytes], shorter: Path, size: int, at: Callable[[str], None]) -> Iterator[None]:
     """Put the shortened log in place of the log and hold both locks meanwhile: no writer, no reader in between."""
-    path = script.root() / logger.LOG_PATH
+    path = here() / logger.LOG_PATH
     with shorter.open("ab") as new:
         fcntl.flock(new, fcntl.LOCK_EX)
         fcntl.flock(log, fcntl.LOCK_EX)
         try:
             if not store.is_current(log, path):
-                raise script.Stopped(
-                    f"{logger.LOG_PATH}: replaced by someone else during the seal; nothing sealed"
-                )
+                raise Stopped(f"{logger.LOG_PATH}: replaced by someone else during the seal; nothing sealed")
             at("locked")
             shutil.copymode(path, shorter)
             for _, block in _blocks(log, size):
@@ -277,13 +278,13 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def parser() -> script.Parser:
-    parser = script.Parser(__doc__.splitlines()[0] if __doc__ else None)
+def parser() -> cli.Parser:
+    parser = cli.Parser(__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("command", choices=("seal",), help="seal: move finished UTC days to Parquet")
     return parser
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     done = seal()
     sealed = sum(done.rows_by_day.values())
@@ -298,7 +299,7 @@ def main(args: argparse.Namespace) -> int:
             )
         else:
             print("No finished day to seal.")
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from telemetry.logger import SCORING_VERSION
+from telemetry.names import SCORING_VERSION
 
 __all__ = ["SCORING_VERSION", "Weights", "reward", "scoring_version", "signal_strength"]
 

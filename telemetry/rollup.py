@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.files import write_json
+from telemetry.edge.repo import here
+from telemetry.names import SOURCES
 from telemetry.read import store
 from telemetry.read.rows import Window
 
@@ -139,7 +142,7 @@ class Totals:
 def rollup(last_n: int = LAST_N, since: datetime | None = None, source: str | None = None) -> dict[str, Any]:
     """Sum up the last `last_n` runs (0: all) and write the summary."""
     summary = summary_of(Window(last_n=last_n, since=since, source=source, kind="run"))
-    script.write_json(script.root() / SUMMARY_PATH, summary)
+    write_json(here() / SUMMARY_PATH, summary)
     return summary
 
 
@@ -167,7 +170,7 @@ def summary_of(window: Window) -> dict[str, Any]:
 
 def _log_size() -> int:
     try:
-        return (script.root() / logger.LOG_PATH).stat().st_size
+        return (here() / logger.LOG_PATH).stat().st_size
     except FileNotFoundError:
         return 0
 
@@ -270,11 +273,11 @@ def instant(text: str) -> datetime:
         ) from None
 
 
-def add_window_flags(parser: script.Parser) -> None:
+def add_window_flags(parser: cli.Parser) -> None:
     """The flags that choose rows, the same for every reader."""
     parser.add_argument(
         "--last-n",
-        type=script.whole(0),
+        type=cli.whole(0),
         default=LAST_N,
         metavar="N",
         help="the last N runs; 0: all (default %(default)s)",
@@ -282,16 +285,16 @@ def add_window_flags(parser: script.Parser) -> None:
     parser.add_argument(
         "--since", type=instant, metavar="TIME", help="only runs from this UTC day or time on"
     )
-    parser.add_argument("--source", choices=logger.SOURCES, help="only runs of this source")
+    parser.add_argument("--source", choices=SOURCES, help="only runs of this source")
 
 
-def parser() -> script.Parser:
-    parser = script.Parser("Sum up telemetry by agent, source and day in telemetry/summary.json.")
+def parser() -> cli.Parser:
+    parser = cli.Parser("Sum up telemetry by agent, source and day in telemetry/summary.json.")
     add_window_flags(parser)
     return parser
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     summary = rollup(args.last_n, args.since, args.source)
     if args.json:
@@ -303,7 +306,7 @@ def main(args: argparse.Namespace) -> int:
             print(f"{SUMMARY_PATH}: no runs logged yet.")
         if summary["malformed_lines"]:
             print(f"{logger.LOG_PATH}: {summary['malformed_lines']:,} malformed lines not counted.")
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from telemetry import logger, rollup
-from telemetry.edge import script
+from telemetry.edge import cli
 from telemetry.read.rows import Window
 
 if TYPE_CHECKING:
@@ -117,20 +117,20 @@ def reward(mean: float | None, interval: list[float] | None) -> str:
     return f"{mean:+.3f}" if interval is None else f"{mean:+.3f} ± {(interval[1] - interval[0]) / 2:.3f}"
 
 
-def parser() -> script.Parser:
-    parser = script.Parser("Show telemetry by agent as a table.")
+def parser() -> cli.Parser:
+    parser = cli.Parser("Show telemetry by agent as a table.")
     rollup.add_window_flags(parser)
     return parser
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     if args.json:
         window = Window(last_n=args.last_n, since=args.since, source=args.source, kind="run")
         print(json.dumps(rollup.summary_of(window), indent=2, sort_keys=True))
     elif not args.quiet:
         summarize(args.last_n, args.since, args.source)
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

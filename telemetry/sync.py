@@ -14,7 +14,6 @@ import json
 import os
 import random
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
@@ -24,7 +23,12 @@ from pathlib import Path
 from typing import Final
 
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.git import GitRefused, git
+from telemetry.edge.github import set_output
+from telemetry.edge.repo import here
 
 BRANCH: Final = "telemetry-data"
 LOGS: Final = {"events": logger.LOG_PATH, "history": Path("eval/history.jsonl")}
@@ -43,7 +47,7 @@ class State:
     sizes: dict[str, int]
 
 
-class GitFailed(script.Stopped):
+class GitFailed(Stopped):
     """git would not do it; the message is git's. Nothing was lost: the same command may be run again."""
 
 
@@ -52,7 +56,7 @@ def pull(root: Path, days: int = DAYS) -> int:
     state = _state(root)
     waiting = [name for name in LOGS if _added(root, name, state)]
     if waiting:
-        raise script.BadInput(
+        raise BadInput(
             f"{LOGS[waiting[0]]}: holds rows that were never pushed; push them first (python -m telemetry.sync push)"
         )
     tip = _fetch(root)
@@ -82,7 +86,7 @@ def pack(root: Path, folder: Path) -> int:
     for name in LOGS:
         added = _added(root, name, state)
         if added:
-            script.write_atomic(folder / f"{name}.jsonl", added)
+            write_atomic(folder / f"{name}.jsonl", added)
             total += len(added)
     return total
 
@@ -113,7 +117,7 @@ def _checked(name: str, raw: bytes) -> bytes:
     from telemetry.read import rows
 
     if len(raw) > MAX_BYTES:
-        raise script.BadInput(f"{name}.jsonl: {len(raw)} bytes, at most {MAX_BYTES} are taken in one segment")
+        raise BadInput(f"{name}.jsonl: {len(raw)} bytes, at most {MAX_BYTES} are taken in one segment")
     good = []
     lines = [line for line in raw.split(b"\n") if line.strip()]
     for line in lines:
@@ -175,19 +179,10 @@ def _fetch(root: Path) -> str | None:
 
 
 def _git(root: Path, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-    done = subprocess.run(
-        ["git", "-c", "core.hooksPath=/dev/null", *args],
-        cwd=root,
-        input=stdin,
-        env={**os.environ, **_login(), **(env or {}), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
-        capture_output=True,
-    )
-    if done.returncode:
-        from telemetry.edge.redact import redact
-
-        said = " ".join(done.stderr.decode(errors="replace").split())
-        raise GitFailed(f"git {args[0]}: {redact(said)}")
-    return done.stdout
+    try:
+        return git(root, *args, stdin=stdin, env={**_login(), **(env or {})})
+    except GitRefused as refused:
+        raise GitFailed(str(refused)) from None
 
 
 def _login() -> dict[str, str]:
@@ -217,14 +212,14 @@ def _state(root: Path) -> State:
     except FileNotFoundError:
         return State([], {})
     except (ValueError, TypeError) as problem:
-        raise script.BadInput(
+        raise BadInput(
             f"{STATE}: cannot be read ({problem}); remove it and the local logs, then pull"
         ) from None
 
 
 def _remember(root: Path, segments: list[str]) -> None:
     sizes = {name: (root / path).stat().st_size for name, path in LOGS.items() if (root / path).exists()}
-    script.write_json(root / STATE, {"segments": segments, "sizes": sizes})
+    write_json(root / STATE, {"segments": segments, "sizes": sizes})
 
 
 def _added(root: Path, name: str, state: State) -> bytes:
@@ -234,7 +229,7 @@ def _added(root: Path, name: str, state: State) -> bytes:
         return b""
     known = state.sizes.get(name, 0)
     if path.stat().st_size < known:
-        raise script.BadInput(
+        raise BadInput(
             f"{LOGS[name]}: shorter than after the last pull (sealed or replaced?), so what is new cannot be told"
         )
     with path.open("rb") as log:
@@ -249,11 +244,11 @@ def _bounded(path: Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def parser() -> script.Parser:
+def parser() -> cli.Parser:
     """The command line."""
-    parse = script.Parser(__doc__)
+    parse = cli.Parser(__doc__)
     parse.add_argument("action", choices=["pull", "pack", "push"])
-    parse.add_argument("--days", type=script.whole(1), default=DAYS, metavar="N", help="pull: how far back")
+    parse.add_argument("--days", type=cli.whole(1), default=DAYS, metavar="N", help="pull: how far back")
     parse.add_argument(
         "--out", type=Path, default=Path(".ratchet/data"), metavar="DIR", help="pack: where to"
     )
@@ -261,17 +256,17 @@ def parser() -> script.Parser:
     return parse
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     """Pull, pack or push."""
-    root = script.root().resolve()
+    root = here().root.resolve()
     done: dict[str, object] = {"action": args.action}
     if args.action == "pull":
         done["new_segments"] = pull(root, args.days)
         told = f"{done['new_segments']} new segments from {BRANCH}."
     elif args.action == "pack":
         size = pack(root, args.out)
-        script.set_output("data", "true" if size else "false")
+        set_output("data", "true" if size else "false")
         done["bytes"] = size
         told = f"{size} bytes of new rows laid aside."
     else:
@@ -281,7 +276,7 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps(done))
     elif not args.quiet:
         print(told)
-    return script.OK
+    return cli.OK
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from telemetry.edge import script
+from telemetry.edge.repo import working_in
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -26,7 +26,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if name.upper().startswith(_FOREIGN):
             monkeypatch.delenv(name)
     (tmp_path / "telemetry").mkdir()
-    with script.using_root(tmp_path):
+    with working_in(tmp_path):
         yield tmp_path
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from agents.manifest import check as manifest_check
 from agents.manifest.check import EVERYONE, MANIFEST
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 from telemetry.reward import Weights
 
 __all__ = [
@@ -101,7 +102,7 @@ class Manifest:
             if spec.name == name:
                 return spec
         known = ", ".join(spec.name for spec in self.agents)
-        raise script.BadInput(f"{MANIFEST}: no agent {name!r} (there are: {known})")
+        raise BadInput(f"{MANIFEST}: no agent {name!r} (there are: {known})")
 
     def enabled(self) -> tuple[AgentSpec, ...]:
         """The agents that run."""
@@ -110,7 +111,7 @@ class Manifest:
 
 def load_manifest(root: Path | None = None) -> Manifest:
     """Read and check the manifest of a checkout; every problem in one `BadInput`."""
-    return _manifest(manifest_check.checked(script.root() if root is None else root))
+    return _manifest(manifest_check.checked(here().root if root is None else root))
 
 
 def _manifest(raw: Mapping[str, Any]) -> Manifest:

@@ -14,7 +14,7 @@ from typing import Any
 
 from agents.manifest import callables
 from agents.model import schema as schema_check
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 
 MANIFEST = Path("agents/manifest.yaml")
 EVERYONE = "*"
@@ -27,7 +27,7 @@ def checked(root: Path) -> dict[str, Any]:
     if isinstance(raw, dict) and isinstance(raw.get("agents"), list):
         problems += _reference_problems(raw, root)
     if problems:
-        raise script.BadInput(f"{MANIFEST}: {'; '.join(dict.fromkeys(problems))}")
+        raise BadInput(f"{MANIFEST}: {'; '.join(dict.fromkeys(problems))}")
     manifest: dict[str, Any] = raw
     return manifest
 
@@ -38,13 +38,13 @@ def _read(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise script.BadInput(f"{MANIFEST}: no such file in {path.parent.parent}") from None
+        raise BadInput(f"{MANIFEST}: no such file in {path.parent.parent}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise script.BadInput(f"{MANIFEST}: cannot be read: {error}") from error
+        raise BadInput(f"{MANIFEST}: cannot be read: {error}") from error
     try:
         return yaml.load(text, Loader=_loader())
     except yaml.YAMLError as error:
-        raise script.BadInput(f"{MANIFEST}: not YAML: {error}") from error
+        raise BadInput(f"{MANIFEST}: not YAML: {error}") from error
 
 
 @functools.cache

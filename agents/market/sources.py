@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 
 KINDS: Final = ("macro", "headlines", "quotes")
 MODES: Final = ("snapshot", "live")
@@ -50,12 +51,12 @@ class Source(Protocol):
 def open_source(mode: str, root: Path | None = None) -> Source:
     """The source of that mode, reading below `root`."""
     if mode == "snapshot":
-        return Snapshot((root or script.root()) / SAMPLE)
+        return Snapshot((root or here().root) / SAMPLE)
     if mode == "live":
         from agents.market.live import Live
 
-        return Live.from_env(root or script.root())
-    raise script.BadInput(f"--source-mode {mode}: allowed are {', '.join(MODES)}")
+        return Live.from_env(root or here().root)
+    raise BadInput(f"--source-mode {mode}: allowed are {', '.join(MODES)}")
 
 
 def input_hash(payload: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from agents.market.sources import SourceError
+from telemetry.edge.files import write_atomic
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -51,8 +52,6 @@ class Web:
         except SourceError as problem:
             raise SourceError(f"{_named(url)}: {problem}") from problem
         if keep_s > 0:
-            from telemetry.edge.script import write_atomic
-
             write_atomic(remembered, body)
         return document
 

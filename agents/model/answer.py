@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.model import fast_schema
 from agents.model.schema import problems, schema_problem
-from telemetry.edge.script import BadInput
+from telemetry.edge.errors import BadInput
 
 MAX_CANDIDATES = 50  # places where JSON may begin that are tried: a hostile text must not cost quadratic time
 

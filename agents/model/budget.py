@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agents.model.call import LLMError
-from telemetry.edge.script import BadInput
+from telemetry.edge.errors import BadInput
 
 if TYPE_CHECKING:
     import asyncio

@@ -8,8 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from telemetry.edge import limits
-from telemetry.edge.redact import redact
+from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut, redact
 from telemetry.logger import log_event, new_run_id
 from telemetry.record.run import ModelCall, current_run, record_model_call
 
@@ -46,7 +45,7 @@ class LLMError(Exception):
     def __init__(self, message: str, error_kind: str, *, raw: str | None = None) -> None:
         super().__init__(redact(message))
         self.error_kind = error_kind
-        self.raw = None if raw is None else limits.cut(redact(raw), limits.PARSE_ERROR)[0]
+        self.raw = None if raw is None else cut(redact(raw), MAX_PARSE_ERROR)[0]
 
 
 class Model(Protocol):
@@ -87,7 +86,7 @@ def log_call(call: Completion, problem: LLMError | None = None) -> None:
     A failed call is given as far as it got: no data, and the text that came, if any.
     """
     run = current_run()
-    raw, truncated = limits.cut(call.raw, limits.RAW_OUTPUT)
+    raw, truncated = cut(call.raw, MAX_RAW_OUTPUT)
     failure: dict[str, Any] = {}
     if problem is not None:
         failure = {"error": str(problem), "error_kind": problem.error_kind}

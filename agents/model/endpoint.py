@@ -16,8 +16,8 @@ from agents.model.reply import Reply, Tally, read
 from agents.model.request import Dialect, Question, adapted, body
 from agents.model.retry import Failure
 from agents.model.sdk import TooLarge, Wire, sdk
-from telemetry.edge import limits, script
-from telemetry.edge.redact import MARK
+from telemetry.edge.errors import BadInput
+from telemetry.edge.text import MARK, MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut
 from telemetry.record import pricing
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MIN_KEY_CHARS = 8  # a shorter "key" is a placeholder, and may be part of any wo
 CHARS_PER_TOKEN = 3  # to foresee the price of a prompt; English has about 4, so this errs to the dear side
 
 
-class Unpriced(script.BadInput):
+class Unpriced(BadInput):
     """A USD cap over a model whose calls nobody can price."""
 
     error_kind = "budget"
@@ -132,7 +132,7 @@ class OpenAIModel:
             demand = (
                 f"That answer cannot be used: {problem}. Answer again with only the JSON that was asked for."
             )
-        shown = limits.cut(text, limits.RAW_OUTPUT)[0]
+        shown = cut(text, MAX_RAW_OUTPUT)[0]
         exchange = ({"role": "assistant", "content": shown}, {"role": "user", "content": demand})
         tally.repaired = True
         text = await self._ask(wire, tally, replace(question, messages=[*question.messages, *exchange]))
@@ -238,9 +238,7 @@ def provider_of(base_url: str) -> str:
 def _usable(reply: Reply, max_tokens: int) -> str:
     """The text of a reply that ended as it should."""
     if reply.refusal:
-        raise LLMError(
-            f"the model refused: {reply.refusal[: limits.PARSE_ERROR]}", "parse", raw=reply.refusal
-        )
+        raise LLMError(f"the model refused: {reply.refusal[:MAX_PARSE_ERROR]}", "parse", raw=reply.refusal)
     if reply.finish_reason == "length":
         raise _unparsable(f"the answer was cut off at max_tokens {max_tokens}; raise it", reply.text)
     if reply.finish_reason == "content_filter":
@@ -249,4 +247,4 @@ def _usable(reply: Reply, max_tokens: int) -> str:
 
 
 def _unparsable(problem: str, text: str) -> LLMError:
-    return LLMError(f"{problem}; the answer begins: {text[: limits.PARSE_ERROR]!r}", "parse", raw=text)
+    return LLMError(f"{problem}; the answer begins: {text[:MAX_PARSE_ERROR]!r}", "parse", raw=text)

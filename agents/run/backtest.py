@@ -16,6 +16,7 @@ from agents.manifest import AgentSpec
 from agents.market.sources import SourceError
 from agents.run.runner import Inputs, Loaded, Result, Runner
 from telemetry import logger
+from telemetry.names import INFRASTRUCTURE
 
 OUTAGE: Final = 12  # runs in a row that failed for no fault of the agents: the endpoint is down
 
@@ -67,7 +68,7 @@ async def replay(
             result = await runner.run(spec, loaded, day)
             outcome.results.append(result)
             done(result)
-            failing = failing + 1 if result.error_kind in logger.INFRASTRUCTURE else 0
+            failing = failing + 1 if result.error_kind in INFRASTRUCTURE else 0
             if result.error_kind == "budget":
                 outcome.stopped = str(result.row.get("error"))
             elif failing >= OUTAGE:
@@ -92,7 +93,5 @@ def already_replayed() -> set[Key]:
         "select agent, as_of, prompt_hash, error_kind from events where as_of is not null"
     )
     return {
-        (agent, day, prompt)
-        for agent, day, prompt, kind in rows.fetchall()
-        if kind not in logger.INFRASTRUCTURE
+        (agent, day, prompt) for agent, day, prompt, kind in rows.fetchall() if kind not in INFRASTRUCTURE
     }

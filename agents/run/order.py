@@ -18,7 +18,8 @@ from agents.manifest import AgentSpec, Manifest
 from agents.market.sources import KINDS, SourceError
 from agents.run.runner import Inputs, Loaded, Result, Runner, packed
 from agents.run.standing import Standing, standings
-from telemetry.edge import script
+from telemetry.edge.files import write_json
+from telemetry.edge.repo import here
 
 OUTPUTS: Final = "agents/outputs"
 WRITERS: Final = 4  # 200 files: 0.2 s instead of 1.2 s on a busy disk; more brings nothing
@@ -130,7 +131,7 @@ def _on_disk(specs: Iterable[AgentSpec]) -> list[Result]:
     results = []
     for spec in specs:
         try:
-            document = json.loads((script.root() / OUTPUTS / f"{spec.name}.json").read_text(encoding="utf-8"))
+            document = json.loads((here() / OUTPUTS / f"{spec.name}.json").read_text(encoding="utf-8"))
             results.append(
                 Result(
                     spec.name,
@@ -156,7 +157,7 @@ def write_outputs(results: Iterable[Result], root: Path) -> None:
 
 
 def _write(runs: Sequence[Result], root: Path) -> None:
-    script.write_json(root / OUTPUTS / f"{runs[0].agent}.json", _joint(runs))
+    write_json(root / OUTPUTS / f"{runs[0].agent}.json", _joint(runs))
 
 
 def _joint(runs: Sequence[Result]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Any
 from agents.run.backtest import Replay
 from agents.run.order import OUTPUTS, Done
 from agents.run.runner import Result
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import Stopped
 
 WIDTH = 140  # columns of the table where there is no terminal to ask
 
@@ -53,11 +54,11 @@ def report(results: Sequence[Result], watchers: Collection[str], args: argparse.
         _print(results, written=not args.shadow)
     for result in failed:
         if result.error_kind == "budget":
-            raise script.Stopped(str(result.row.get("error")))
+            raise Stopped(str(result.row.get("error")))
     first = [result for result in results if result.agent in watchers] or results
     if first and all(result.output is None for result in first):
-        raise script.Stopped(f"no agent came through; {first[0].name}: {first[0].row.get('error')}")
-    return script.OK
+        raise Stopped(f"no agent came through; {first[0].name}: {first[0].row.get('error')}")
+    return cli.OK
 
 
 def report_replay(outcome: Replay, args: argparse.Namespace) -> int:
@@ -79,8 +80,8 @@ def report_replay(outcome: Replay, args: argparse.Namespace) -> int:
         runs = f"Replayed {len(outcome.results)} runs over {span}"
         print(f"{runs}; {outcome.skipped} were there already; errors: {kinds}.")
     if outcome.stopped:
-        raise script.Stopped(outcome.stopped)
-    return script.OK
+        raise Stopped(outcome.stopped)
+    return cli.OK
 
 
 def _said(result: Result) -> str:

@@ -44,11 +44,11 @@ class Standing:
 
 def standings() -> dict[str, Standing]:
     """By agent, from the log and the sealed days as they are now."""
-    from telemetry import logger
+    from telemetry.names import INFRASTRUCTURE
     from telemetry.read import store
     from telemetry.read.rows import Window, quoted
 
-    foreign = ", ".join(map(quoted, sorted(logger.INFRASTRUCTURE)))
+    foreign = ", ".join(map(quoted, sorted(INFRASTRUCTURE)))
     sql = FIGURES_SQL.format(recent=RECENT, before=BEFORE, foreign=foreign)
     found: dict[tuple[str, bool], dict[str, Any]] = {}
     with store.connect(Window(last_n=NEWEST, source="runtime", kind="run")) as con:

@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from agents.manifest import AgentSpec
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 
 BETWEEN = "\n\n---\n\n"  # stands between the shared guidelines and the agent's own prompt
 MAX_CHARS = 200_000  # a prompt longer than this is a mistake, and would be paid for on every call
@@ -22,7 +23,7 @@ class PromptSet:
     """Prompt texts of one checkout, each read once, with some replaced in memory."""
 
     def __init__(self, root: Path | None = None, overrides: Mapping[str, str] = _NONE) -> None:
-        self.root = script.root() if root is None else root
+        self.root = here().root if root is None else root
         self.overrides = dict(overrides)
         self._texts: dict[str, str] = dict(overrides)
         self._systems: dict[tuple[str, ...], str] = {}
@@ -55,15 +56,13 @@ class PromptSet:
     def _read(self, path: str) -> str:
         parts = PurePosixPath(path)
         if parts.is_absolute() or ".." in parts.parts:
-            raise script.BadInput(f"{path}: a prompt path must stay inside the repository")
+            raise BadInput(f"{path}: a prompt path must stay inside the repository")
         try:
             text = (self.root / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise script.BadInput(f"{path}: prompt cannot be read: {error}") from error
+            raise BadInput(f"{path}: prompt cannot be read: {error}") from error
         if not text.strip():
-            raise script.BadInput(f"{path}: the prompt is empty")
+            raise BadInput(f"{path}: the prompt is empty")
         if len(text) > MAX_CHARS:
-            raise script.BadInput(
-                f"{path}: the prompt has {len(text)} characters, at most {MAX_CHARS} allowed"
-            )
+            raise BadInput(f"{path}: the prompt has {len(text)} characters, at most {MAX_CHARS} allowed")
         return text

@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.repo import here
 
 PROMPTS = Path("agents/prompts")
 FOLDER = PROMPTS / "variants"
@@ -62,12 +64,12 @@ def prompt_file(prompt_path: str | Path) -> Path:
     given = Path(prompt_path)
     if given.is_absolute():
         try:
-            given = given.resolve().relative_to(script.root().resolve())
+            given = given.resolve().relative_to(here().root.resolve())
         except ValueError:
-            raise script.BadInput(f"{prompt_path}: lies outside {PROMPTS}") from None
+            raise BadInput(f"{prompt_path}: lies outside {PROMPTS}") from None
     inside = given.parts[: len(PROMPTS.parts)] == PROMPTS.parts and ".." not in given.parts
     if not inside or given.suffix != ".md" or FOLDER in given.parents or not _NAME.fullmatch(given.stem):
-        raise script.BadInput(f"{prompt_path}: not a prompt file (expected {PROMPTS}/NAME.md)")
+        raise BadInput(f"{prompt_path}: not a prompt file (expected {PROMPTS}/NAME.md)")
     return given
 
 
@@ -79,7 +81,7 @@ def folder(prompt_path: str | Path) -> Path:
 def variant_file(prompt_path: str | Path, variant: str) -> Path:
     """The variant's path relative to the root; a name that is more than a name is refused."""
     if not _NAME.fullmatch(variant):
-        raise script.BadInput(
+        raise BadInput(
             f"{prompt_path}: variant {variant[:60]!r}: only letters, digits, - and _, at most 32 of them"
         )
     return folder(prompt_path) / f"{variant}.md"
@@ -88,11 +90,11 @@ def variant_file(prompt_path: str | Path, variant: str) -> Path:
 def checked_text(text: str, where: str) -> str:
     """The text, or a refusal: empty, oversized and unprintable ones never reach a file or a model."""
     if not text.strip():
-        raise script.BadInput(f"{where}: empty text")
+        raise BadInput(f"{where}: empty text")
     if (size := len(text.encode())) > MAX_BYTES:
-        raise script.BadInput(f"{where}: {size} bytes, at most {MAX_BYTES} are allowed")
+        raise BadInput(f"{where}: {size} bytes, at most {MAX_BYTES} are allowed")
     if any(ord(mark) < 32 and mark not in "\n\t" for mark in text):
-        raise script.BadInput(f"{where}: control characters are not allowed (plain text, LF line ends)")
+        raise BadInput(f"{where}: control characters are not allowed (plain text, LF line ends)")
     return text
 
 
@@ -103,8 +105,8 @@ def ensure_variants(prompt_path: str | Path) -> dict[str, str]:
     found = {}
     for name in ("A", "B", CHAMPION):
         file = variant_file(prompt, name)
-        if not (script.root() / file).exists():
-            script.write_atomic(script.root() / file, live)
+        if not (here() / file).exists():
+            write_atomic(here() / file, live)
             if name == "A":
                 _record(
                     prompt, Origin("A", sha256(live), None, "live", "", _today(), "the text at the start")
@@ -123,8 +125,8 @@ def champion(prompt_path: str | Path) -> Variant:
     """The champion; refuses when `champion.md` and the live prompt have come apart, and says how to mend it."""
     prompt = prompt_file(prompt_path)
     live, file = _read(prompt), variant_file(prompt, CHAMPION)
-    if (script.root() / file).exists() and _read(file) != live:
-        raise script.BadInput(
+    if (here() / file).exists() and _read(file) != live:
+        raise BadInput(
             f"{file}: differs from the live prompt {prompt}; to keep the live text: "
             f"python -m meta.prompt_variant_manager ensure {prompt} --take live "
             "(or --take champion to restore the champion)"
@@ -134,7 +136,7 @@ def champion(prompt_path: str | Path) -> Variant:
 
 def names(prompt_path: str | Path) -> list[str]:
     """The names of all variants but the champion, sorted: A, B, ..., whatever else was added."""
-    directory = script.root() / folder(prompt_path)
+    directory = here() / folder(prompt_path)
     found = [file.stem for file in directory.glob("*.md") if file.stem != CHAMPION]
     return sorted(name for name in found if _NAME.fullmatch(name))
 
@@ -147,7 +149,7 @@ def challengers(prompt_path: str | Path) -> tuple[list[Variant], dict[str, str]]
     for name in names(prompt):
         try:
             variant = Variant(str(prompt), name, load_variant(prompt, name))
-        except script.BadInput as problem:
+        except BadInput as problem:
             problems[name] = str(problem)
             continue
         if variant.sha256 not in seen:
@@ -162,11 +164,11 @@ def save_champion(prompt_path: str | Path, text: str) -> None:
     checked_text(text, str(prompt))
     file = variant_file(prompt, CHAMPION)
     live = _read(prompt)
-    kept = _read(file) if (script.root() / file).exists() else live
+    kept = _read(file) if (here() / file).exists() else live
     if live != kept and text not in (live, kept):
         champion(prompt)  # refuses
-    script.write_atomic(script.root() / file, text)
-    script.write_atomic(script.root() / prompt, text)
+    write_atomic(here() / file, text)
+    write_atomic(here() / prompt, text)
 
 
 def reconcile(prompt_path: str | Path, take: str) -> None:
@@ -175,11 +177,11 @@ def reconcile(prompt_path: str | Path, take: str) -> None:
     file = variant_file(prompt, CHAMPION)
     source, target = (prompt, file) if take == "live" else (file, prompt)
     text = _read(source)
-    if take == "live" and (script.root() / file).exists():
+    if take == "live" and (here() / file).exists():
         parent = sha256(_read(file))
         if parent != sha256(text):
             _record(prompt, Origin(CHAMPION, sha256(text), parent, "hand", "", _today(), "edited by hand"))
-    script.write_atomic(script.root() / target, text)
+    write_atomic(here() / target, text)
 
 
 def free_name(prompt_path: str | Path) -> str:
@@ -191,7 +193,7 @@ def free_name(prompt_path: str | Path) -> str:
     for name in every:
         if name not in taken:
             return name
-    raise script.BadInput(f"{folder(prompt_path)}: no free letter left; remove decided challengers")
+    raise BadInput(f"{folder(prompt_path)}: no free letter left; remove decided challengers")
 
 
 def add_variant(
@@ -202,15 +204,15 @@ def add_variant(
     parent = champion(prompt)
     checked_text(text, f"challenger for {prompt}")
     if text == parent.text:
-        raise script.BadInput(f"challenger for {prompt}: its text is the champion's")
+        raise BadInput(f"challenger for {prompt}: its text is the champion's")
     for other in challengers(prompt)[0]:
         if other.text == text:
-            raise script.BadInput(f"challenger for {prompt}: its text is already there as {other.name}")
+            raise BadInput(f"challenger for {prompt}: its text is already there as {other.name}")
     name = name or free_name(prompt)
     if name in (CHAMPION, "A"):
-        raise script.BadInput(f"challenger for {prompt}: the name {name} is taken")
+        raise BadInput(f"challenger for {prompt}: the name {name} is taken")
     variant = Variant(str(prompt), name, text)
-    script.write_atomic(script.root() / variant_file(prompt, name), text)
+    write_atomic(here() / variant_file(prompt, name), text)
     _record(prompt, Origin(name, variant.sha256, parent.sha256, source, author, _today(), reason))
     return variant
 
@@ -219,12 +221,12 @@ def lineage(prompt_path: str | Path) -> list[Origin]:
     """Where every text came from, oldest first."""
     file = folder(prompt_path) / LINEAGE
     try:
-        rows: Any = json.loads((script.root() / file).read_text(encoding="utf-8"))
+        rows: Any = json.loads((here() / file).read_text(encoding="utf-8"))
         return [Origin(**row) for row in rows]
     except FileNotFoundError:
         return []
     except (ValueError, TypeError, OSError) as problem:
-        raise script.BadInput(f"{file}: not a lineage file ({problem})") from None
+        raise BadInput(f"{file}: not a lineage file ({problem})") from None
 
 
 def origin(prompt_path: str | Path, text_sha256: str) -> Origin | None:
@@ -234,21 +236,21 @@ def origin(prompt_path: str | Path, text_sha256: str) -> Origin | None:
 
 def _record(prompt: Path, row: Origin) -> None:
     rows = [old for old in lineage(prompt) if (old.variant, old.sha256) != (row.variant, row.sha256)]
-    script.write_json(script.root() / folder(prompt) / LINEAGE, [asdict(old) for old in [*rows, row]])
+    write_json(here() / folder(prompt) / LINEAGE, [asdict(old) for old in [*rows, row]])
 
 
 def _read(path: Path) -> str:
     """Text of a file below the root, checked; a link is refused, it may lead anywhere."""
-    file = script.root() / path
+    file = here() / path
     try:
         if file.is_symlink():
-            raise script.BadInput(f"{path}: is a symbolic link")
+            raise BadInput(f"{path}: is a symbolic link")
         data = file.read_bytes()
         text = data.decode()
     except OSError as problem:
-        raise script.BadInput(f"{path}: cannot be read ({problem.strerror})") from None
+        raise BadInput(f"{path}: cannot be read ({problem.strerror})") from None
     except UnicodeDecodeError as problem:
-        raise script.BadInput(f"{path}: not UTF-8 text (byte {problem.start})") from None
+        raise BadInput(f"{path}: not UTF-8 text (byte {problem.start})") from None
     return checked_text(text, str(path))
 
 

@@ -20,7 +20,9 @@ from agents.texts import variants
 from eval.ab.body import body
 from eval.ledger.decisions import Decision, prepared
 from eval.trials.journal import FOLDER
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.repo import here
 
 REPORT = Path("meta/reports/ab_test_report.json")
 BODY = REPORT.with_suffix(".md")
@@ -37,7 +39,7 @@ _VERDICT = (
 @contextmanager
 def only_one(name: str = "ab_test") -> Iterator[None]:
     """Refuses a second run in the same checkout; the lock ends with the process, however it ends."""
-    path = script.root() / FOLDER / f"{name}.lock"
+    path = here() / FOLDER / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -45,7 +47,7 @@ def only_one(name: str = "ab_test") -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(file, 20, 0).decode(errors="replace").strip()
-            raise script.Stopped(
+            raise Stopped(
                 f"another A/B run is at work in this checkout (process {holder}); wait for it to end"
             ) from None
         os.ftruncate(file, 0)
@@ -66,19 +68,19 @@ def carry_out(report: Mapping[str, Any], texts: Mapping[str, str]) -> None:
         if arm["promoted"]
     ]
     todo = {"report": written, "body": body(report), "decisions": decided, "texts": dict(texts)}
-    script.write_json(script.root() / PENDING, todo)
+    write_json(here() / PENDING, todo)
     _apply(todo)
 
 
 def finish_pending() -> dict[str, Any] | None:
     """Complete what a killed run had decided; its report, or None if there was nothing to complete."""
-    file = script.root() / PENDING
+    file = here() / PENDING
     try:
         todo = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as problem:
-        raise script.BadInput(f"{PENDING}: cannot be read ({problem}); remove it to start afresh") from None
+        raise BadInput(f"{PENDING}: cannot be read ({problem}); remove it to start afresh") from None
     if not all(_still_fits(decision, todo["texts"]) for decision in todo["decisions"]):
         file.unlink()  # somebody has changed the prompt since: what was decided about the old one is void
         return None
@@ -89,7 +91,7 @@ def finish_pending() -> dict[str, Any] | None:
 
 def _apply(todo: Mapping[str, Any]) -> None:
     """Everything is first written outside the tree, then moved into place: the tree changes within an instant."""
-    root = script.root()
+    root = here().root
     files = {REPORT: todo["report"], BODY: todo["body"]}
     files |= dict(prepared(Decision(**decision)) for decision in todo["decisions"])
     for prompt, text in todo["texts"].items():
@@ -99,7 +101,7 @@ def _apply(todo: Mapping[str, Any]) -> None:
     staged = []
     for number, (path, text) in enumerate(files.items()):
         waiting = root / STAGED / str(number)
-        script.write_atomic(waiting, text)
+        write_atomic(waiting, text)
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         staged.append((waiting, root / path))
     for waiting, place in staged:
@@ -113,7 +115,7 @@ def _still_fits(decision: Mapping[str, Any], texts: Mapping[str, str]) -> bool:
     if prompt not in texts:
         return False
     files = (variants.prompt_file(prompt), variants.variant_file(prompt, variants.CHAMPION))
-    present = [file for name in files if (file := script.root() / name).exists()]
+    present = [file for name in files if (file := here() / name).exists()]
     return all(hashlib.sha256(file.read_bytes()).hexdigest() in expected for file in present)
 
 

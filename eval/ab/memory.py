@@ -14,8 +14,8 @@ from typing import Any
 from eval.ledger.decisions import decisions
 from eval.ledger.history import HISTORY
 from eval.trials.journal import key_of
-from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge.repo import here
+from telemetry.names import SCORING_VERSION
 
 REPORT = "meta/reports/ab_test_report.json"
 SETTLED = ("promote", "keep")  # an inconclusive comparison is not a decision
@@ -39,7 +39,7 @@ def pair_of(
     """Names a comparison: both texts (in either order), the suites, the model and the scoring version."""
     texts = sorted((champion_sha256, challenger_sha256))
     about = {"texts": texts, "suites": sorted(suites), "model": dict(model)}
-    return key_of({**about, "scoring_version": logger.SCORING_VERSION})
+    return key_of({**about, "scoring_version": SCORING_VERSION})
 
 
 def settled() -> dict[str, Compared]:
@@ -110,7 +110,7 @@ def _in_history() -> Iterator[Compared]:
 
 def _history_rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every comparison of the history with its date."""
-    file = script.root() / HISTORY
+    file = here() / HISTORY
     if not file.exists():
         return
     for line in file.read_bytes().splitlines():
@@ -127,7 +127,7 @@ _EMPTY = {"pair": "", "prompt": "", "sha256": "", "verdict": ""}
 
 
 def _in_report() -> Iterator[Compared]:
-    file = script.root() / REPORT
+    file = here() / REPORT
     try:
         report = json.loads(file.read_text(encoding="utf-8"))
         yield from _compared(rows_for_history(report["tests"]), report["generated_at"][:10], REPORT)

@@ -18,8 +18,8 @@ from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variant
 from eval.ab.memory import Compared, dethroned, pair_of, settled
 from eval.suites import Case, Suite, load_suite
-from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.names import SCORING_VERSION
 
 CONTROL = "champion"  # the label of the control arm
 
@@ -117,7 +117,7 @@ def make_plan(
     named = [str(variants.prompt_file(path)) for path in prompt_paths]
     for path in named:
         if path not in manifest.prompts:
-            raise script.BadInput(f"{path}: affects no agent of agents/manifest.yaml")
+            raise BadInput(f"{path}: affects no agent of agents/manifest.yaml")
     control = PromptSet()
     known = {} if settings.force else settled()
     loaded: dict[str, Suite] = {}
@@ -126,7 +126,7 @@ def make_plan(
         agents = [spec for spec in manifest.enabled() if spec.name in manifest.prompts[prompt]]
         try:
             test = _test(prompt, agents, control, settings, model, known, loaded)
-        except script.BadInput as problem:  # one broken prompt does not cost the others their night
+        except BadInput as problem:  # one broken prompt does not cost the others their night
             if named:
                 raise
             problems.append(str(problem))
@@ -210,5 +210,5 @@ def _about(
         "trials": settings.trials,
         "split": settings.split,
         "offline_noise": settings.offline_noise,
-        "scoring_version": logger.SCORING_VERSION,
+        "scoring_version": SCORING_VERSION,
     }

@@ -19,8 +19,7 @@ from eval.ab.guardrails import Guardrail, cost_per_case, guardrails, p95, succes
 from eval.ab.plan import CONTROL, Settings, Test
 from eval.ab.sequential import LOWER_SHARE, PairedResult, interval
 from eval.trials.trial import Trial
-from telemetry.edge import limits
-from telemetry.edge.redact import redact
+from telemetry.edge.text import MAX_PREVIEW, cut, redact
 from telemetry.read.intervals import wilson
 
 SCHEMA_VERSION = 1
@@ -267,7 +266,7 @@ def _flips(pairs: Sequence[Pair], *, right: bool) -> list[Rows]:
 
 def _answer(trials: Sequence[Trial]) -> Rows:
     typical = _typical(trials)
-    text = _preview(typical.output) if typical.error is None else redact(typical.error[: limits.PREVIEW])
+    text = _preview(typical.output) if typical.error is None else redact(typical.error[:MAX_PREVIEW])
     return {"score": _rounded(mean_score(trials)), "output_preview": text}
 
 
@@ -280,8 +279,8 @@ def _typical(trials: Sequence[Trial]) -> Trial:
 
 def _preview(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    short, cut = limits.cut(redact(text), limits.PREVIEW)
-    return short + ("…" if cut else "")
+    short, lost = cut(redact(text), MAX_PREVIEW)
+    return short + ("…" if lost else "")
 
 
 def _diff(champion: str, challenger: str, name: str) -> str:

@@ -23,8 +23,10 @@ from eval.ledger.history import HISTORY, append_history
 from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
 from eval.trials.shards import read_shards, shard_file
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.github import job_summary, set_output
 from telemetry.edge.markdown import cell
+from telemetry.edge.repo import here
 
 JOURNAL = Path(".ratchet/ab_test.jsonl")  # kept after the run: the same night again costs no call
 NOTHING = "nothing to compare"
@@ -75,7 +77,7 @@ def _measured(night: Night, manifest: Manifest) -> tuple[Plan, Board, str]:
     if not plan.arms:
         return plan, Board(plan), ""
     path = JOURNAL if night.shard[1] == 1 else shard_file(SHARDS, night.shard)
-    with Journal(script.root() / path, plan.about, resume=not settings.force) as journal:
+    with Journal(here() / path, plan.about, resume=not settings.force) as journal:
         return plan, *run(
             plan, model, journal, Limits(ask.concurrency, ask.max_usd, night.shard, night.quiet)
         )
@@ -87,9 +89,9 @@ def settings_of(night: Night, manifest: Manifest) -> Settings:
     given |= {"seed": night.ask.seed, "offline_noise": night.ask.offline_noise}
     settings = replace(Settings(**asdict(manifest.ab_test)), **given)
     if not 0 < settings.alpha <= 0.5:
-        raise script.BadInput(f"--alpha {settings.alpha}: must lie between 0 and 0.5")
+        raise BadInput(f"--alpha {settings.alpha}: must lie between 0 and 0.5")
     if not 0 <= settings.min_effect < 1:
-        raise script.BadInput(f"--min-effect {settings.min_effect}: must lie in 0..1")
+        raise BadInput(f"--min-effect {settings.min_effect}: must lie in 0..1")
     return settings
 
 
@@ -169,7 +171,7 @@ def _remember(report: dict[str, Any], board: Board) -> None:
     rows = rows_for_history(report["tests"])
     if not any(trial.counted and trial.turns for trial in board.seen):
         return
-    file = script.root() / HISTORY
+    file = here() / HISTORY
     if all(trial.resumed for trial in board.seen) and file.exists():
         known = file.read_text(encoding="utf-8", errors="replace")
         if all(f'"{row["pair"]}"' in known for row in rows):
@@ -180,16 +182,12 @@ def _remember(report: dict[str, Any], board: Board) -> None:
 
 def _announce(report: dict[str, Any], shard: tuple[int, int] = (1, 1)) -> None:
     """To GitHub: the step outputs and the job summary."""
-    script.set_output("promoted", "true" if report["promoted"] else "false")
-    script.set_output("prompts", json.dumps(report["promoted"]))
+    set_output("promoted", "true" if report["promoted"] else "false")
+    set_output("prompts", json.dumps(report["promoted"]))
     problems = "".join(f"\n- {cell(problem, 300)}" for problem in report["problems"])
     if shard[1] > 1:
-        script.job_summary(
-            f"### A/B test, shard {shard[0]} of {shard[1]}\n\n{report['spend']['trials']} trials."
-        )
+        job_summary(f"### A/B test, shard {shard[0]} of {shard[1]}\n\n{report['spend']['trials']} trials.")
     elif report["tests"]:
-        script.job_summary(body(report))
+        job_summary(body(report))
     else:
-        script.job_summary(
-            f"### A/B test\n\n{NOTHING.capitalize()}: no prompt has a new challenger.\n{problems}"
-        )
+        job_summary(f"### A/B test\n\n{NOTHING.capitalize()}: no prompt has a new challenger.\n{problems}")

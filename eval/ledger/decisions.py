@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic
+from telemetry.edge.repo import here
 
 FOLDER = Path("meta/decisions")
 SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
@@ -34,7 +36,7 @@ class Decision:
 def write_decision(decision: Decision) -> Path:
     """Keep a decision under a name of its own, checked; the same one twice is one file. Relative to the root."""
     path, text = prepared(decision)
-    script.write_atomic(script.root() / path, text)
+    write_atomic(here() / path, text)
     return path
 
 
@@ -47,7 +49,7 @@ def prepared(decision: Decision) -> tuple[Path, str]:
     number = 1
     while True:
         path = FOLDER / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
-        file = script.root() / path
+        file = here() / path
         if not file.exists() or _load(file, path) == row:
             text = json.dumps(row, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
             return path, text + "\n"
@@ -56,7 +58,7 @@ def prepared(decision: Decision) -> tuple[Path, str]:
 
 def decisions() -> Iterator[tuple[Path, Decision]]:
     """Every decision of this checkout, oldest first; a broken file is bad input, named."""
-    for file in sorted((script.root() / FOLDER).glob("*.json")):
+    for file in sorted((here() / FOLDER).glob("*.json")):
         path = FOLDER / file.name
         row = _load(file, path)
         _check(row, str(path))
@@ -67,7 +69,7 @@ def _load(file: Path, shown: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise script.BadInput(f"{shown}: not a decision ({problem})") from None
+        raise BadInput(f"{shown}: not a decision ({problem})") from None
 
 
 def _check(row: Any, where: str) -> None:
@@ -75,4 +77,4 @@ def _check(row: Any, where: str) -> None:
 
     problems = schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), row)
     if problems:
-        raise script.BadInput(f"{where}: {'; '.join(problems)}")
+        raise BadInput(f"{where}: {'; '.join(problems)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
@@ -24,4 +24,4 @@ def really_called(trials: Iterable[Trial]) -> bool:
 def append_history(run_type: RunType, summary: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
     """Add one line: when, what kind of run, its figures, and what it was measured with."""
     row = {"ts": logger.utc_now(), "run_type": run_type, "summary": summary, "metadata": metadata}
-    logger.append(logger.encode(row), script.root() / HISTORY)
+    logger.append(logger.encode(row), here() / HISTORY)

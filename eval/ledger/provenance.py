@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import platform
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata as installed
@@ -17,7 +16,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge import threads
+from telemetry.edge.git import GitRefused, git
+from telemetry.edge.repo import here
+from telemetry.names import SCORING_VERSION
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
@@ -29,20 +31,21 @@ class GitState:
     """The commit of a checkout and whether it has changes; asked in the background, waited for when read."""
 
     def __init__(self, root: Path | None = None) -> None:
-        here = script.root() if root is None else root
-        self._asked = [
-            _git(here, "rev-parse", "--verify", "HEAD"),
-            _git(here, "status", "--porcelain", "--untracked-files=no"),
-        ]
-        self._read: tuple[str | None, bool | None] | None = None
+        where = here().root if root is None else root
+        self._answer = threads.start(lambda: _state(where), "git")
 
     def read(self) -> tuple[str | None, bool | None]:
         """(commit, dirty); None outside a git checkout."""
-        if self._read is None:
-            commit, changes = (_answer(process) for process in self._asked)
-            dirty = None if changes is None or commit is None else bool(changes)
-            self._read = (commit, dirty)
-        return self._read
+        return self._answer.result()
+
+
+def _state(root: Path) -> tuple[str | None, bool | None]:
+    try:
+        told = git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=no").decode().splitlines()
+    except (GitRefused, OSError):  # no checkout, or no git on this machine
+        return None, None
+    [commit] = [line.split()[2] for line in told if line.startswith("# branch.oid")]
+    return (None, None) if commit == "(initial)" else (commit, any(line[0] != "#" for line in told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def replay_metadata(
         "generated_at": logger.utc_now(),
         "git_commit": commit,
         "git_dirty": dirty,
-        "scoring_version": logger.SCORING_VERSION,
+        "scoring_version": SCORING_VERSION,
         "suites": dict(suites),
         "prompts": dict(prompts),
         "model_asked": _one_or_list(seen.models_asked),
@@ -123,23 +126,3 @@ def _one_or_list(values: tuple[Any, ...]) -> Any:
     if not values:
         return None
     return values[0] if len(values) == 1 else list(values)
-
-
-def _git(root: Path, *arguments: str) -> subprocess.Popen[str] | None:
-    try:
-        return subprocess.Popen(
-            ["git", "-C", str(root), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
-    except OSError:  # no git on this machine: the commit is unknown
-        return None
-
-
-def _answer(process: subprocess.Popen[str] | None) -> str | None:
-    if process is None:
-        return None
-    text, _ = process.communicate()
-    return text.strip() if process.returncode == 0 else None

@@ -25,7 +25,9 @@ from eval.trials.progress import Progress
 from eval.trials.results import deliberation_rows, result_row, summarise
 from eval.trials.shards import read_shards
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge.files import write_atomic
+from telemetry.edge.repo import here
+from telemetry.names import SCORING_VERSION
 
 ARM = "champion"  # what stands in the prompt files
 
@@ -193,7 +195,7 @@ def _about(
         "offline_noise": options.ask.offline_noise,
         "trials": options.trials,
         "split": options.split,
-        "scoring_version": logger.SCORING_VERSION,
+        "scoring_version": SCORING_VERSION,
     }
 
 
@@ -263,12 +265,12 @@ def _one_target(
 def _save(evaluated: Evaluated, trials: Sequence[Trial]) -> None:
     import orjson
 
-    out = script.root() / evaluated.target.out_path
+    out = here() / evaluated.target.out_path
     value = {"results": evaluated.results, "summary": evaluated.summary, "metadata": evaluated.metadata}
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-    script.write_atomic(out, orjson.dumps(value, default=str, option=options))
+    write_atomic(out, orjson.dumps(value, default=str, option=options))
     lines = b"".join(logger.encode(row) for trial in trials for row in deliberation_rows(trial))
-    script.write_atomic(out.with_name(f"{out.stem}_deliberations.jsonl"), lines)
+    write_atomic(out.with_name(f"{out.stem}_deliberations.jsonl"), lines)
 
 
 def _history_summary(done: Evaluation, seconds: float) -> dict[str, Any]:

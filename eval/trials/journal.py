@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge.errors import Stopped
 
 FOLDER = Path(".ratchet")  # below the root; ignored by git
 MAX_AGE_S = 20 * 3600  # since its last line; what was left over from yesterday is not part of tonight
@@ -77,7 +77,7 @@ class Journal:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(file)
-            raise script.Stopped(f"{self.path}: another run is at work on this; wait for it to end") from None
+            raise Stopped(f"{self.path}: another run is at work on this; wait for it to end") from None
         return file
 
     def _read(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from eval.suites import Case
 from eval.trials.trial import Trial
-from telemetry.edge import limits
+from telemetry.edge.text import MAX_PREVIEW, MAX_RATIONALE, MAX_RAW_OUTPUT, cut
 
 MAX_ERROR_SHARE = 0.10  # above this share of infrastructure errors a run says nothing: inconclusive
 KEPT_OUTPUT = 65_536  # characters of an output kept for replay; beyond that only its preview is
@@ -20,7 +20,7 @@ KEPT_OUTPUT = 65_536  # characters of an output kept for replay; beyond that onl
 def result_row(trial: Trial, case: Case) -> dict[str, Any]:
     """One trial as it stands in the results file; `output` is what replay grades again."""
     text = _as_json(trial.output)
-    preview, cut = limits.cut(text, limits.PREVIEW)
+    preview, lost = cut(text, MAX_PREVIEW)
     kept = len(text) <= KEPT_OUTPUT
     row: dict[str, Any] = {
         "id": trial.case_id,
@@ -33,7 +33,7 @@ def result_row(trial: Trial, case: Case) -> dict[str, Any]:
         "output": trial.output if kept else None,
         "output_kept": kept,
         "output_preview": preview,
-        "output_preview_truncated": cut,
+        "output_preview_truncated": lost,
         "latency_ms": trial.latency_ms,
         "cost_usd": trial.cost_usd,
         "cost_source": trial.cost_source,
@@ -56,7 +56,7 @@ def result_row(trial: Trial, case: Case) -> dict[str, Any]:
 
 def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
     """How the agent came to its answer: one row per trial, and one per turn where it asked more than once."""
-    rationale, cut = limits.cut("\n".join(_rationales(trial.output)), limits.RATIONALE)
+    rationale, lost = cut("\n".join(_rationales(trial.output)), MAX_RATIONALE)
     base = {"agent": trial.agent, "case_id": trial.case_id, "trial": trial.trial_no, "run_id": trial.run_id}
     row: dict[str, Any] = {
         **base,
@@ -64,7 +64,7 @@ def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
         "messages_sha256": [turn.get("messages_sha256") for turn in trial.turns],
         "output": trial.output,
         "rationale": rationale,
-        "rationale_truncated": cut,
+        "rationale_truncated": lost,
         "ok": trial.ok,
         "score": trial.score,
         "reasons": trial.reasons,
@@ -73,7 +73,7 @@ def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
         "turns": len(trial.turns),
     }
     if trial.raw_output is not None:
-        row["raw_output"], row["raw_output_truncated"] = limits.cut(trial.raw_output, limits.RAW_OUTPUT)
+        row["raw_output"], row["raw_output_truncated"] = cut(trial.raw_output, MAX_RAW_OUTPUT)
     yield row
     if len(trial.turns) > 1:
         for number, turn in enumerate(trial.turns):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
@@ -47,7 +48,7 @@ def add_shard_flags(made: argparse.ArgumentParser, folder: Path) -> None:
 def one_at_a_time(args: argparse.Namespace) -> None:
     """Refuse a run that is a part and the whole."""
     if args.merge is not None and args.shard[1] > 1:
-        raise script.BadInput("--shard and --merge: one at a time")
+        raise BadInput("--shard and --merge: one at a time")
 
 
 def shard_file(folder: Path, place: tuple[int, int]) -> Path:
@@ -77,7 +78,7 @@ class Shards:
     def check(self, about: Mapping[str, Any]) -> None:
         """Refuse shards of another configuration than the one asked for."""
         if changed := ", ".join(_differing(_plain(about), self.about)):
-            raise script.BadInput(f"--merge: the shards belong to another run ({changed} changed since)")
+            raise BadInput(f"--merge: the shards belong to another run ({changed} changed since)")
 
 
 def read_shards(folder: Path) -> Shards:
@@ -85,17 +86,17 @@ def read_shards(folder: Path) -> Shards:
     from eval.trials.journal import key_of
 
     found: dict[tuple[int, int], tuple[dict[str, Any], list[Trial]]] = {}
-    for file in sorted((script.root() / folder).rglob("shard-*-of-*.jsonl")):
+    for file in sorted((here() / folder).rglob("shard-*-of-*.jsonl")):
         if match := _FILE.fullmatch(file.name):
             found[int(match[1]), int(match[2])] = _read(file)
     if not found:
-        raise script.BadInput(f"--merge {folder}: no shard-I-of-N.jsonl below it")
+        raise BadInput(f"--merge {folder}: no shard-I-of-N.jsonl below it")
     if len({of for _, of in found}) > 1:
-        raise script.BadInput(f"--merge {folder}: shards of different N: {sorted({of for _, of in found})}")
+        raise BadInput(f"--merge {folder}: shards of different N: {sorted({of for _, of in found})}")
     abouts = {key_of(about): about for about, _ in found.values()}
     if len(abouts) > 1:
         differing = ", ".join(_differing(*list(abouts.values())[:2]))
-        raise script.BadInput(f"--merge {folder}: the shards are of different runs (other {differing})")
+        raise BadInput(f"--merge {folder}: the shards are of different runs (other {differing})")
     of = next(of for _, of in found)
     missing = tuple(f"{part}/{of}" for part in range(1, of + 1) if (part, of) not in found)
     trials = [trial for _, (_, rows) in sorted(found.items()) for trial in rows]
@@ -120,7 +121,7 @@ def _read(file: Path) -> tuple[dict[str, Any], list[Trial]]:
             rows[tuple(entry["identity"])] = entry["row"]
         return about, [from_row(row) for row in rows.values()]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as problem:
-        raise script.BadInput(f"{file}: not a shard ({problem})") from None
+        raise BadInput(f"{file}: not a shard ({problem})") from None
 
 
 def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:

@@ -24,7 +24,9 @@ from eval.grading.judge import Judge, grade_judged
 from eval.grading.rubric import Rubric, gated, rubric
 from eval.suites import Case
 from telemetry import logger
-from telemetry.edge import limits, script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.text import MAX_ERROR, cut
+from telemetry.names import INFRASTRUCTURE
 from telemetry.record.run import error_kind
 
 Identity = tuple[str, str, str, int]
@@ -139,7 +141,7 @@ async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
     with logger.watch() as rows:
         try:
             output = await call_agent(job, agent, run_id)
-        except script.BadInput:
+        except BadInput:
             raise
         except Exception as raised:  # noqa: BLE001 - whatever an agent raises is this trial's result
             problem = raised
@@ -150,9 +152,7 @@ async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
         try:
             graded = await _graded(job.case, output, judge)
         except Exception as raised:
-            if (
-                error_kind(raised) not in logger.INFRASTRUCTURE
-            ):  # a broken suite, or a bug: not the agent's loss
+            if error_kind(raised) not in INFRASTRUCTURE:  # a broken suite, or a bug: not the agent's loss
                 raise
             problem = raised
     trial = _trial(job, run_id, latency_ms, rows, asked, output, graded, problem)
@@ -188,11 +188,9 @@ def load_adapter(name: str) -> Callable[..., Any]:
     try:
         found = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise script.BadInput(
-            f"eval_adapter {name!r}: cannot be loaded ({error}); give module:function"
-        ) from error
+        raise BadInput(f"eval_adapter {name!r}: cannot be loaded ({error}); give module:function") from error
     if not callable(found):
-        raise script.BadInput(f"eval_adapter {name!r}: is not a function")
+        raise BadInput(f"eval_adapter {name!r}: is not a function")
     adapter: Callable[..., Any] = found
     return adapter
 
@@ -216,16 +214,14 @@ def _trial(
     run = next((row for row in rows if row["kind"] == "run" and row["run_id"] == run_id), {})
     calls = [row for row in rows if row["kind"] == "llm_call"]
     kind = None if problem is None else error_kind(problem)
-    outage = kind in logger.INFRASTRUCTURE
+    outage = kind in INFRASTRUCTURE
     case = job.case
     parts = graded.parts if graded else ()
     return Trial(
         *job.identity,
         ok=None if outage else graded is not None and graded.ok,
         score=None if outage else graded.score if graded else 0.0,
-        error=None
-        if problem is None
-        else limits.cut(f"{type(problem).__name__}: {problem}", limits.ERROR)[0],
+        error=None if problem is None else cut(f"{type(problem).__name__}: {problem}", MAX_ERROR)[0],
         error_kind=kind,
         latency_ms=run.get("latency_ms", latency_ms),
         cost_usd=run.get("cost_usd"),

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from agents.review.meta_agent import protected_mentions
 from agents.review.reviewer import quoted
-from telemetry.edge.markdown import clean
-from telemetry.edge.redact import redact
+from telemetry.edge.text import clean, redact
 
 Row = dict[str, Any]
 

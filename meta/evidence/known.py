@@ -13,7 +13,7 @@ from typing import Any
 
 from agents.manifest import AgentSpec
 from eval.suites import split
-from telemetry.edge import script
+from telemetry.edge.repo import here
 
 OUTPUTS = "agents/outputs"
 RESULTS = "eval/results"
@@ -119,7 +119,7 @@ def of_agent(summary: Mapping[str, Any], agent: str) -> dict[str, Any]:
 def read_json(path: str) -> dict[str, Any] | None:
     """A JSON object below the root; None if there is none to be read."""
     try:
-        value = json.loads((script.root() / path).read_text(encoding="utf-8"))
+        value = json.loads((here() / path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -18,7 +18,10 @@ from typing import Any
 
 from meta.night import FAILED, Step, call, run_step, steps
 from meta.nightly.stage import InPlace
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import Stopped
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.repo import here
 
 CURVE = Path("telemetry/charts/nights.json")
 PICTURE = Path("telemetry/charts/nights.png")
@@ -33,9 +36,9 @@ IDENTITY = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")
 
 def simulate(args: argparse.Namespace, options: Sequence[str]) -> int:
     """Run the nights, save curve and picture in the checkout, and tell how far it went."""
-    from meta.publish.changes import git
+    from telemetry.edge.git import git
 
-    root = script.root().resolve()
+    root = here().root.resolve()
     curve: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="ratchet-nights-") as scratch:
         copy = Path(scratch) / "copy"
@@ -49,7 +52,7 @@ def simulate(args: argparse.Namespace, options: Sequence[str]) -> int:
                 _one_night(copy, args, [*options[:1], str(args.seed + night), *options[2:]])
                 git(copy, "add", "--all")
                 git(copy, *IDENTITY, "commit", "--quiet", "--allow-empty", "-m", f"Night {night + 1}")
-    script.write_json(root / CURVE, {"seed": args.seed, "provider": "offline", "nights": curve})
+    write_json(root / CURVE, {"seed": args.seed, "provider": "offline", "nights": curve})
     draw(curve, root / PICTURE)
     if args.json:
         print(json.dumps({"curve": curve, "picture": str(PICTURE)}))
@@ -59,7 +62,7 @@ def simulate(args: argparse.Namespace, options: Sequence[str]) -> int:
             f"{100 * first:.1f} % -> {100 * last:.1f} % ({100 * (last - first):+.1f} points) in {args.nights} nights"
         )
         print(f"Picture: {PICTURE}")
-    return script.OK
+    return cli.OK
 
 
 def _one_night(copy: Path, args: argparse.Namespace, options: Sequence[str]) -> None:
@@ -68,7 +71,7 @@ def _one_night(copy: Path, args: argparse.Namespace, options: Sequence[str]) -> 
         result = run_step(step, stage)
         _say(args, f"  {step.name}: {result.told}")
         if result.status == FAILED:
-            raise script.Stopped(f"{step.name}: {result.told}")
+            raise Stopped(f"{step.name}: {result.told}")
 
 
 def _simulated(options: Sequence[str]) -> list[Step]:
@@ -82,8 +85,8 @@ def holdout_scores(copy: Path, scratch: Path) -> dict[str, float]:
     if results.exists():
         results.rename(kept)
     code, error = call("eval.harness", ["--split", "holdout", "--root", str(copy), "--quiet"])
-    if code != script.OK:
-        raise script.Stopped(f"measuring the champions: {error}")
+    if code != cli.OK:
+        raise Stopped(f"measuring the champions: {error}")
     scores = {}
     for path in sorted(results.glob("*.json")):
         scores[path.stem] = float(json.loads(path.read_text(encoding="utf-8"))["summary"]["success_rate"])
@@ -130,7 +133,7 @@ def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> None:
     axes.set_ylabel("holdout cases passed, %")
     axes.set_xlim(0, max(1, nights[-1]))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    script.write_atomic(path, figures.png(figure))
+    write_atomic(path, figures.png(figure))
 
 
 def _apart(places: Mapping[str, float], least: float) -> dict[str, float]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from meta.publish.changes import PatchRefused, git
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic
+from telemetry.edge.git import GitRefused, git
 
 TREE = Path(".ratchet/night/tree")
 FOLDERS = ("telemetry/sealed", "telemetry/charts", "agents/outputs", "eval/results", ".ratchet")
@@ -51,10 +52,8 @@ class Stage(InPlace):
     def __enter__(self) -> Stage:
         try:
             git(self.root, "rev-parse", "--verify", "HEAD")
-        except PatchRefused as problem:
-            raise script.BadInput(
-                f"{self.root}: a night needs a git checkout with a commit ({problem})"
-            ) from None
+        except GitRefused as problem:
+            raise BadInput(f"{self.root}: a night needs a git checkout with a commit ({problem})") from None
         self._remove()
         git(self.root, "worktree", "add", "--quiet", "--detach", str(self.tree), "HEAD")
         for name in FOLDERS:
@@ -78,7 +77,7 @@ class Stage(InPlace):
         git(self.tree, "clean", "--quiet", "-fd")
         for name in carried:
             if name in self._kept:
-                script.write_atomic(self.tree / name, self._kept[name])
+                write_atomic(self.tree / name, self._kept[name])
         if (self.root / SUMMARY).is_file():
             shutil.copyfile(self.root / SUMMARY, self.tree / SUMMARY)
 
@@ -94,7 +93,7 @@ class Stage(InPlace):
             return None
         problems = guard.check_handover(folder, kind, self.root)
         if problems:
-            raise script.BadInput(f"the guard refused this change: {'; '.join(map(str, problems))}")
+            raise BadInput(f"the guard refused this change: {'; '.join(map(str, problems))}")
         for name in (f"{form.report}.json", f"{form.report}.md"):
             self._kept[name] = (self.tree / name).read_bytes()
         self.fresh()
@@ -115,7 +114,7 @@ class Stage(InPlace):
     def _has_identity(self) -> bool:
         try:
             return bool(git(self.root, "config", "user.email").strip())
-        except PatchRefused:
+        except GitRefused:
             return False
 
     def _link(self, name: str) -> None:

@@ -23,7 +23,7 @@ from eval.grading.graders import grade
 from eval.suites import Case
 from meta.offline import rule_text
 from meta.proposals.screen import Mark, Unit
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 
 
 class NotSimple(Exception):
@@ -197,7 +197,7 @@ class OfflineScreen:
         agent = self._agents[unit.spec.name]
         try:
             return agent.checked(await agent._analyzed(unit.case.input)), ""
-        except script.BadInput:
+        except BadInput:
             raise
         except Exception as problem:  # noqa: BLE001 - whatever an agent raises is a wrong answer
             return None, f"{type(problem).__name__}: {problem}"[:300]

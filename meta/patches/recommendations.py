@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
@@ -69,24 +70,24 @@ def from_critiques(report: Mapping[str, Any]) -> Iterator[Recommendation]:
 
 def read(path: Path | None) -> list[Recommendation]:
     """Those of a file that a person names, else those of the last critiques; none when there are no critiques."""
-    file = script.root() / (CRITIQUES if path is None else path)
+    file = here() / (CRITIQUES if path is None else path)
     if path is None and not file.exists():
         return []
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
-            raise script.BadInput(f"{path or CRITIQUES}: more than {MAX_FILE_BYTES:,} bytes")
+            raise BadInput(f"{path or CRITIQUES}: more than {MAX_FILE_BYTES:,} bytes")
         value = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as problem:
-        raise script.BadInput(f"{path or CRITIQUES}: cannot be read as JSON ({problem})") from None
+        raise BadInput(f"{path or CRITIQUES}: cannot be read as JSON ({problem})") from None
     if isinstance(value, dict) and isinstance(value.get("critiques"), list):
         return list(from_critiques(value))
     rows = _rows(value if isinstance(value, list) else [value])
     if path is None or not rows:
-        raise script.BadInput(f"{path or CRITIQUES}: holds neither critiques nor recommendations")
+        raise BadInput(f"{path or CRITIQUES}: holds neither critiques nor recommendations")
     for number, row in enumerate(rows):
         for name in ("agent", "change"):
             if not isinstance(row.get(name) or (row.get("target_agent") if name == "agent" else None), str):
-                raise script.BadInput(f"{path}: recommendation {number}: {name}: must be a text")
+                raise BadInput(f"{path}: recommendation {number}: {name}: must be a text")
     named = [_recommendation({"origin": "a person", **row}) for row in rows]
     return sorted(named, key=lambda one: one.priority)
 

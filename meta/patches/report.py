@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telemetry.edge import markdown, script
-from telemetry.edge.redact import redact
+from telemetry.edge import markdown
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.repo import here
+from telemetry.edge.text import clean, redact
 
 if TYPE_CHECKING:
     from eval.ledger.provenance import GitState
@@ -56,9 +58,9 @@ def write(done: Done, git_state: GitState, *, time_limit_s: float, seed: int) ->
     if winner is not None:
         from meta import guard
 
-        guard.apply_patch(winner.attempt.patch.encode(), "sandbox", script.root().resolve())
-    script.write_json(script.root() / REPORT, report)
-    script.write_atomic(script.root() / BODY, body(report))
+        guard.apply_patch(winner.attempt.patch.encode(), "sandbox", here().root.resolve())
+    write_json(here() / REPORT, report)
+    write_atomic(here() / BODY, body(report))
     if winner is not None:
         _decide(winner, report)
     return report
@@ -242,7 +244,7 @@ def _decide(winner: Tried, report: Mapping[str, Any]) -> None:
             date=report["metadata"]["generated_at"][:10],
             before_sha256=_sha256(change.before),
             after_sha256=_sha256(change.after),
-            report_sha256=_sha256((script.root() / REPORT).read_bytes()),
+            report_sha256=_sha256((here() / REPORT).read_bytes()),
             verdict={
                 "verdict": row["verdict"],
                 "effect": round(scores["after"] - scores["before"], 6),
@@ -267,7 +269,7 @@ def _sha256(data: bytes | None) -> str | None:
 
 
 def _clean(text: str) -> str:
-    return redact(markdown.clean(text))
+    return redact(clean(text))
 
 
 def _text(text: str) -> str:

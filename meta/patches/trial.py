@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from meta.patches import confine
 from meta.patches.size import File, Metrics, measure
-from meta.publish.changes import Change, PatchRefused, canonical, git, read_changes
+from meta.publish.changes import Change, canonical, read_changes
+from telemetry.edge.git import GitRefused, git
 
 if TYPE_CHECKING:
     from eval.suites import Case, Suite
@@ -123,7 +124,7 @@ class Sandbox:
         try:
             patch = canonical(diff.encode(errors="replace"), self.root)
             changes = read_changes(patch, self.root)
-        except PatchRefused as refused:
+        except GitRefused as refused:
             return b"", [], [f"git does not apply it to HEAD: {str(refused)[:300]}"]
         reasons = [str(problem) for problem in guard.check_patch(patch, "sandbox", self.root)]
         others = sorted(change.path for change in changes if change.path != self.path)

@@ -16,8 +16,7 @@ from meta.offline import propose as propose_offline  # noqa: F401 - the offline 
 from meta.offline.rule_text import Edit
 from meta.proposals.search import Proposal
 from telemetry import logger
-from telemetry.edge.markdown import clean
-from telemetry.edge.redact import redact
+from telemetry.edge.text import clean, redact
 from telemetry.record.run import instrument_agent_call_async
 
 PROMPT = "agents/prompts/propose.md"

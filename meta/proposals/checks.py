@@ -16,9 +16,8 @@ from typing import Any
 from agents.offline import rules
 from agents.review.meta_agent import protected_mentions
 from agents.texts import variants
-from telemetry.edge import script
-from telemetry.edge.markdown import clean
-from telemetry.edge.redact import redact
+from telemetry.edge.errors import BadInput
+from telemetry.edge.text import clean, redact
 
 MAX_CHANGED_LINES = 30  # added plus removed
 COPIED_WORDS = 6  # so many words of a case in a row are a copy of it
@@ -52,7 +51,7 @@ def problems(before: str, after: str, about: About) -> list[str]:
 def _problems(before: str, after: str, about: About) -> Iterator[str]:
     try:
         variants.checked_text(after, "the text")
-    except script.BadInput as refused:
+    except BadInput as refused:
         yield str(refused)
         return  # too large or unreadable to look at more closely
     if after.strip() == before.strip():

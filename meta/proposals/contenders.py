@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from agents.texts import variants
 from agents.texts.variants import Variant
 from eval.ab import memory as ab_memory
-from telemetry.edge import script
+from telemetry.edge.files import write_atomic
+from telemetry.edge.repo import here
 
 ORIGINAL = "A"  # where the prompt started: kept for reference
 
@@ -79,6 +80,6 @@ def clear(found: Contenders, taken: str | None) -> list[str]:
     for one in found.lost:
         if one.name != taken:
             file = variants.variant_file(found.champion.prompt, one.name)
-            script.write_atomic(script.root() / file, found.champion.text)
+            write_atomic(here() / file, found.champion.text)
             cleared.append(one.name)
     return cleared

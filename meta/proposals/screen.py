@@ -15,7 +15,7 @@ from agents.model.call import Model
 from agents.texts.prompt_set import PromptSet
 from eval.suites import Case
 from eval.trials.pool import Breaker, Job, collect
-from telemetry.edge import script
+from telemetry.edge.errors import Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class TrialScreen:
                 place = by_case[(trial.agent, trial.case_id)]
                 found[place] = Mark(trial.ok is True, trial.score, trial.reasons, trial.output)
         if breaker.reason:
-            raise script.Stopped(breaker.reason)
+            raise Stopped(breaker.reason)
         return found
 
     def reached(self, before: str, after: str, places: Iterable[int]) -> list[int]:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from telemetry.edge import script
+from telemetry.edge.git import git
 
 ABSENT = "000000"
 REGULAR = "100644"
 EXECUTABLE = "100755"
-
-
-class PatchRefused(script.BadInput):
-    """git would not do it; the message is git's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +25,6 @@ class Change:
     before: bytes | None  # None: the file did not exist, or is no blob
     after: bytes | None
     lines: int  # added plus deleted
-
-
-def git(root: Path, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-    """Run git in `root`; its error text becomes `PatchRefused`."""
-    done = subprocess.run(
-        ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false", *args],
-        cwd=root,
-        input=stdin,
-        env={**os.environ, "LC_ALL": "C", **(env or {})},
-        capture_output=True,
-    )
-    if done.returncode:
-        raise PatchRefused(" ".join(done.stderr.decode(errors="replace").split()))
-    return done.stdout
 
 
 def read_changes(patch: bytes, root: Path) -> list[Change]:

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from meta.publish.changes import Change
-from telemetry.edge.redact import redact
+from telemetry.edge.text import redact
 
 Head = Callable[[str], bytes | None]  # a file of the trusted tree, None when there is none
 Decision = Mapping[str, Any]  # as in meta/decisions/

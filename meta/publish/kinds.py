@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 
 _DECISIONS = ("meta/decisions/*.json",)
 _MEASURE = (("agents.orchestrator",), ("eval.harness", "--split", "tune"), ("telemetry.rollup",))
@@ -127,5 +127,5 @@ KINDS = {
 def kind(name: str) -> Kind:
     """The kind of that name; bad input when there is none."""
     if name not in KINDS:
-        raise script.BadInput(f"--kind {name!r}: must be one of {', '.join(sorted(KINDS))}")
+        raise BadInput(f"--kind {name!r}: must be one of {', '.join(sorted(KINDS))}")
     return KINDS[name]

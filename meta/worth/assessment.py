@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from meta.worth import marginal
-from telemetry.logger import INFRASTRUCTURE
+from telemetry.names import INFRASTRUCTURE
 from telemetry.read.intervals import mean_lower_bound, mean_upper_bound
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 from telemetry.read.intervals import wilson
 
 OUTCOMES = Path("telemetry/outcomes.jsonl")
@@ -61,7 +62,7 @@ def opportunities(events: Sequence[Event]) -> dict[str, Any] | None:
 
 def load_outcomes(path: Path | None = None) -> list[dict[str, Any]]:
     """What the market did next, one JSON object a line; no file is no outcome."""
-    file = script.root() / OUTCOMES if path is None else path
+    file = here() / OUTCOMES if path is None else path
     if not file.exists():
         return []
     rows = []
@@ -69,9 +70,9 @@ def load_outcomes(path: Path | None = None) -> list[dict[str, Any]]:
         try:
             row = json.loads(line)
         except json.JSONDecodeError as problem:
-            raise script.BadInput(f"{file}: line {number}: not JSON: {problem}") from None
+            raise BadInput(f"{file}: line {number}: not JSON: {problem}") from None
         if not isinstance(row, dict) or not isinstance(row.get("date"), str):
-            raise script.BadInput(f"{file}: line {number}: date: must be a string such as 2026-03-16")
+            raise BadInput(f"{file}: line {number}: date: must be a string such as 2026-03-16")
         rows.append(row)
     return rows
 

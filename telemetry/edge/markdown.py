@@ -12,17 +12,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from telemetry.edge.text import clean
+
 MAX_BODY: Final = (
     58_000  # characters of a pull request; GitHub cuts at 65,536, in the middle of whatever stands there
 )
 
 BREAK = "&#8203;"  # zero-width space: keeps `@`, `#`, `://` from being followed by what they act on
 
-# Zero-width, invisible and right-to-left marks can make a text read differently from what it says.
-_INVISIBLE = re.compile(
-    "[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()!|~$])")
 _LINE_START = re.compile(r"^(\s*)([-+=](?=[-+=\s]|$)|\d+[.)](?=\s|$))")  # a list, a heading, a rule
 _REFERENCE = re.compile(r"\b(gh)-(?=\d)", re.IGNORECASE)
@@ -53,12 +50,6 @@ def fenced(text: str, language: str = "", limit: int | None = None) -> str:
     longest = max((len(run) for run in _BACKTICKS.findall(body)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{body}\n{fence}"
-
-
-def clean(text: str) -> str:
-    """The text without control characters and invisible marks, LF line ends."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _INVISIBLE.sub("", _CONTROL.sub("", text))
 
 
 def _cut(text: str, limit: int | None) -> str:

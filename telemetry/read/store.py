@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 from telemetry.read.rows import COLUMNS, MEASURES, NUMBERS, REQUIRED, TEXTS, Window, quoted, read_tail
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def connect(window: Window | None = None, *, extra: bool = False) -> DuckDBPyCon
     try:
         _create_views(con, window, extra)
     except duckdb.Error as problem:  # it says which file in its first line, then quotes our SQL
-        raise script.BadInput(f"{SEALED}: cannot be read: {str(problem).splitlines()[0]}") from problem
+        raise BadInput(f"{SEALED}: cannot be read: {str(problem).splitlines()[0]}") from problem
     return con
 
 
@@ -111,7 +112,7 @@ def snapshot() -> Snapshot:
 @contextmanager
 def locked(how: int = fcntl.LOCK_SH) -> Iterator[IO[bytes] | None]:
     """Hold off writers and the sealer; gives the open live log, which the caller keeps, or None if there is none."""
-    path = script.root() / logger.LOG_PATH
+    path = here() / logger.LOG_PATH
     while True:
         try:
             log = path.open("rb")
@@ -146,12 +147,12 @@ def _spooled(lines: list[bytes]) -> IO[bytes]:
 
 def _sealed_files(log: IO[bytes] | None) -> tuple[Path, ...]:
     """All Parquet files, and those of a seal that was committed but not yet put in place."""
-    return (*sorted((script.root() / SEALED).glob("dt=*/*.parquet")), *committed_but_staged(log))
+    return (*sorted((here() / SEALED).glob("dt=*/*.parquet")), *committed_but_staged(log))
 
 
 def committed_but_staged(log: IO[bytes] | None) -> tuple[Path, ...]:
     """The files of an interrupted seal whose lines have left the log; ask under the log's lock."""
-    staging = script.root() / STAGING
+    staging = here() / STAGING
     commit = read_commit()
     if commit is None:
         return ()
@@ -164,11 +165,11 @@ def committed_but_staged(log: IO[bytes] | None) -> tuple[Path, ...]:
 def read_commit() -> dict[str, Any] | None:
     """What a seal in progress is about to do, once all of it is prepared."""
     try:
-        return dict(json.loads((script.root() / STAGING / COMMIT).read_bytes()))
+        return dict(json.loads((here() / STAGING / COMMIT).read_bytes()))
     except FileNotFoundError:
         return None
     except ValueError as problem:  # it was written whole or not at all: somebody else has been at it
-        raise script.BadInput(f"{STAGING / COMMIT}: cannot be read: {problem}") from problem
+        raise BadInput(f"{STAGING / COMMIT}: cannot be read: {problem}") from problem
 
 
 def _newest(con: DuckDBPyConnection, files: tuple[Path, ...], match: str, rows: int) -> tuple[Path, ...]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from telemetry import reward
-from telemetry.logger import ERROR_KINDS, log_event, new_run_id
+from telemetry.logger import log_event, new_run_id
+from telemetry.names import ERROR_KINDS
 from telemetry.record import signals
 
 T = TypeVar("T")

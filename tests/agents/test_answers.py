@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.model.answer import ANY_JSON, Unusable, contract, parse
-from telemetry.edge.script import BadInput
+from telemetry.edge.errors import BadInput
 
 ITEMS: dict[str, Any] = {
     "type": "object",

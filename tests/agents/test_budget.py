@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.model.budget import Budget
 from agents.model.call import LLMError
-from telemetry.edge.script import BadInput
+from telemetry.edge.errors import BadInput
 
 
 async def spend(budget: Budget, worst: float, cost: float | None) -> float | None:

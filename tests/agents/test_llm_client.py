@@ -14,7 +14,7 @@ import pytest
 from agents.llm_client import Budget, Completion, LLMError, OpenAIModel, call_llm, model_from_env
 from agents.model import sdk as wire
 from agents.model.call import using_model
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 from telemetry.record import pricing
 from telemetry.record.run import instrument_agent_call, instrument_agent_call_async
 from tests.worlds.loopback import USAGE, Loopback, Reply, Request, as_json, chat, error
@@ -504,10 +504,10 @@ def test_a_prompt_that_is_too_long_is_the_agents_fault() -> None:
 
 def test_a_usd_cap_over_an_unpriced_model_is_refused_before_the_first_call() -> None:
     with Loopback([chat(GOOD)]) as server:
-        with pytest.raises(script.BadInput, match=r"--prompt-price-per-mtok.*--completion-price-per-mtok"):
+        with pytest.raises(BadInput, match=r"--prompt-price-per-mtok.*--completion-price-per-mtok"):
             model_at(server.url, model="house-model-7", budget=Budget(max_usd=1.0))
         model = model_at(server.url, budget=Budget(max_usd=1.0))
-        with pytest.raises(script.BadInput, match="house-model-7"):
+        with pytest.raises(BadInput, match="house-model-7"):
             asyncio.run(model.complete(HELLO, model="house-model-7"))
         priced = model_at(
             server.url, model="house-model-7", budget=Budget(max_usd=1.0), price=pricing.Override(1.0, 1.0)
@@ -602,7 +602,7 @@ def test_half_a_character_in_a_prompt_is_no_reason_to_fail() -> None:
 )
 def test_a_bad_environment_is_refused_by_name(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(script.BadInput, match=name):
+    with pytest.raises(BadInput, match=name):
         model_from_env()
 
 
@@ -630,5 +630,5 @@ def test_every_model_that_will_be_asked_needs_a_price_under_a_usd_cap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with pytest.raises(script.BadInput, match="house-model-7"):
+    with pytest.raises(BadInput, match="house-model-7"):
         model_from_env(budget=Budget(max_usd=1.0), models=[None, "house-model-7"])

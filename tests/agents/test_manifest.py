@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from agents.manifest import GUIDELINES, load_manifest
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def change(root: Path, agent: str | None = None, **fields: Any) -> None:
 
 
 def problem(root: Path) -> str:
-    with pytest.raises(script.BadInput) as caught:
+    with pytest.raises(BadInput) as caught:
         load_manifest(root)
     return str(caught.value)
 
@@ -148,5 +148,5 @@ def test_loading_runs_no_agent_code(checkout: Path, tmp_path: Path, monkeypatch:
 
 
 def test_an_unknown_agent_is_told_with_those_there_are(repository: Path) -> None:
-    with pytest.raises(script.BadInput, match=r"no agent 'x' \(there are: macro_watcher, "):
+    with pytest.raises(BadInput, match=r"no agent 'x' \(there are: macro_watcher, "):
         load_manifest(repository).agent("x")

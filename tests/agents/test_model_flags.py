@@ -11,7 +11,8 @@ from agents.llm_client import Capped
 from agents.manifest import BudgetLimits
 from agents.model_flags import ModelOptions, add_model_flags, model_options
 from agents.offline.model import OfflineModel
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
 
 FLAGS = [
     "--max-usd",
@@ -47,7 +48,7 @@ def options_of(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_that_asks_a_model_has_the_same_flags(name: str) -> None:
-    plain = script.Parser("")
+    plain = cli.Parser("")
     add_model_flags(plain)
     wanted, found = options_of(plain), options_of(importlib.import_module(name).parser())
     for flag in FLAGS:
@@ -81,19 +82,19 @@ def test_a_bad_value_is_refused_in_one_line_that_names_the_flag(
     if (name, flags[0]) in OWN - {("agents.orchestrator", "--timeout-s")}:
         return
     more = ["some.json"] if name == "eval.replay" else []
-    assert importlib.import_module(name).main([*more, *flags]) == script.BAD_INPUT
+    assert importlib.import_module(name).main([*more, *flags]) == cli.BAD_INPUT
     shown = capsys.readouterr()
     assert said in shown.err and shown.err.count("\n") == 1 and not shown.out
 
 
 def parsed(*flags: str) -> argparse.Namespace:
-    parser = script.Parser("")
+    parser = cli.Parser("")
     add_model_flags(parser)
     return parser.parse_args(flags)
 
 
 def test_prices_come_in_pairs() -> None:
-    with pytest.raises(script.BadInput, match="give both or neither"):
+    with pytest.raises(BadInput, match="give both or neither"):
         model_options(parsed("--completion-price-per-mtok", "1"))
     both = model_options(parsed("--prompt-price-per-mtok", "0", "--completion-price-per-mtok", "2")).price
     assert both is not None and (both.prompt_per_mtok, both.completion_per_mtok) == (0, 2)

@@ -19,7 +19,7 @@ from agents.manifest import load_manifest
 from agents.market import sources
 from agents.run.runner import packed
 from telemetry import logger, retention
-from telemetry.edge import script
+from telemetry.edge import cli
 from tests.conftest import REPOSITORY
 from tests.worlds.loopback import Loopback, Reply, chat, error
 
@@ -55,7 +55,7 @@ def output(root: Path, agent: str) -> dict[str, Any]:
 
 def test_a_run_leaves_one_row_and_one_output_per_agent(root: Path) -> None:
     troupe(root, "good", "seeing")
-    assert orchestrator.main([]) == script.OK
+    assert orchestrator.main([]) == cli.OK
     (row,) = [row for row in rows(root) if row["agent"] == "good"]
     document = output(root, "good")
     assert len(rows(root)) == 2
@@ -82,7 +82,7 @@ def test_whatever_an_agent_does_is_an_error_row_and_the_others_finish(
     root: Path, name: str, kind: str, said: str
 ) -> None:
     troupe(root, name, "good")
-    assert orchestrator.main(["--timeout-s", "0.2", "--quiet"]) == script.OK
+    assert orchestrator.main(["--timeout-s", "0.2", "--quiet"]) == cli.OK
     (bad,) = [row for row in rows(root) if row["agent"] == name]
     assert bad["error_kind"] == kind
     assert said in bad["error"]
@@ -100,13 +100,13 @@ def test_a_hung_thread_does_not_hold_up_the_exit(root: Path) -> None:
         cwd=REPOSITORY,
         check=False,
     )
-    assert done.returncode == script.OK
+    assert done.returncode == cli.OK
     assert time.monotonic() - start < 30, "the agent sleeps for 60 s"
 
 
 def test_an_agent_that_spoils_its_inputs_spoils_nobody_elses(root: Path) -> None:
     troupe(root, "vandal", "seeing", "good")
-    assert orchestrator.main(["--quiet"]) == script.OK
+    assert orchestrator.main(["--quiet"]) == cli.OK
     assert output(root, "seeing")["output"] == [
         {"signal": "seen", "as_of": "2026-10-30", "latest": "2026-10-30"}
     ]
@@ -115,7 +115,7 @@ def test_an_agent_that_spoils_its_inputs_spoils_nobody_elses(root: Path) -> None
 def test_a_failed_source_is_an_error_row_and_no_quiet_day(root: Path) -> None:
     troupe(root, "good")
     (root / sources.SAMPLE).write_text("{}\nnothing of the kind\n")
-    assert orchestrator.main(["--quiet"]) == script.STOPPED
+    assert orchestrator.main(["--quiet"]) == cli.STOPPED
     (row,) = rows(root)
     assert (row["error_kind"], row["reward"]) == ("source", None)
     assert "not a sample market" in row["error"]
@@ -135,7 +135,7 @@ def test_only_the_agents_of_a_failed_source_fail(root: Path, monkeypatch: pytest
         from agents.market import live
 
         monkeypatch.setattr(live, "ccxt_exchange", lambda: Venue)
-        assert orchestrator.main(["--source-mode", "live", "--quiet"]) == script.OK
+        assert orchestrator.main(["--source-mode", "live", "--quiet"]) == cli.OK
     assert {row["agent"]: row["error_kind"] for row in rows(root)} == {"good": None, "seeing": "source"}
     assert "HTTP 500" in output(root, "seeing")["error"]
     assert output(root, "good")["source_mode"] == "live"
@@ -147,11 +147,11 @@ def test_a_deployment_is_live_by_its_environment_and_a_replay_never_is(
     troupe(root, "good")
     monkeypatch.setenv("RATCHET_SOURCE_MODE", "live")
     monkeypatch.setenv("RATCHET_FRED_URL", "http://127.0.0.1:9")
-    assert orchestrator.main(["--quiet"]) == script.STOPPED
+    assert orchestrator.main(["--quiet"]) == cli.STOPPED
     assert output(root, "good")["source_mode"] == "live"
-    assert orchestrator.main(["--replay", "1", "--quiet"]) == script.OK
+    assert orchestrator.main(["--replay", "1", "--quiet"]) == cli.OK
     monkeypatch.setenv("RATCHET_SOURCE_MODE", "dream")
-    assert orchestrator.main(["--quiet"]) == script.BAD_INPUT
+    assert orchestrator.main(["--quiet"]) == cli.BAD_INPUT
     assert "dream: allowed are" in capsys.readouterr().err
 
 
@@ -179,7 +179,7 @@ def test_reviewers_see_this_runs_outputs_and_the_meta_agent_their_findings(root:
     )
     for problem in (None, None, None, "it broke"):
         logger.log_event("good", logger.new_run_id(), 10.0, error=problem)
-    assert orchestrator.main(["--quiet"]) == script.OK
+    assert orchestrator.main(["--quiet"]) == cli.OK
     (finding,) = output(root, "reviewing")["output"]
     assert finding["target_agent"] == "good"
     assert finding["evidence"] == "1 items, error rate 0.25"
@@ -195,7 +195,7 @@ def test_an_agent_that_has_become_dear_and_slow_is_noticed(root: Path) -> None:
     for night in range(60):
         slow = night >= 40
         logger.log_event("macro_watcher", logger.new_run_id(), 900.0 + 3000 * slow, 0.001 + 0.004 * slow)
-    assert orchestrator.main(["--quiet"]) == script.OK
+    assert orchestrator.main(["--quiet"]) == cli.OK
     found = [item for item in output(root, "reviewer")["output"] if item["item"] is None]
     assert {(item["target_agent"], item["defect"]) for item in found} == {
         ("macro_watcher", "cost_spike"),
@@ -214,12 +214,12 @@ def test_a_reviewer_alone_reviews_the_latest_outputs(root: Path) -> None:
             {"name": "proposing", "callable": "proposing", "inputs": "findings"},
         ],
     )
-    assert orchestrator.main(["--quiet", "--agent", "good", "--agent", "seeing"]) == script.OK
-    assert orchestrator.main(["--quiet", "--agent", "reviewing"]) == script.OK
+    assert orchestrator.main(["--quiet", "--agent", "good", "--agent", "seeing"]) == cli.OK
+    assert orchestrator.main(["--quiet", "--agent", "reviewing"]) == cli.OK
     document = output(root, "reviewing")
     assert [item["target_agent"] for item in document["output"]] == ["good", "seeing"]
     assert [run["target_agent"] for run in document["runs"]] == ["good", "seeing"]
-    assert orchestrator.main(["--quiet", "--agent", "proposing"]) == script.OK
+    assert orchestrator.main(["--quiet", "--agent", "proposing"]) == cli.OK
     assert len(output(root, "proposing")["output"]) == 2
 
 
@@ -228,12 +228,12 @@ def test_disabled_agents_never_run_unless_in_shadow(root: Path, capsys: pytest.C
         root,
         [{"name": "good", "callable": "good", "enabled": False}, {"name": "seeing", "callable": "seeing"}],
     )
-    assert orchestrator.main(["--quiet"]) == script.OK
+    assert orchestrator.main(["--quiet"]) == cli.OK
     assert {row["agent"] for row in rows(root)} == {"seeing"}
     capsys.readouterr()
-    assert orchestrator.main(["--agent", "good"]) == script.BAD_INPUT
+    assert orchestrator.main(["--agent", "good"]) == cli.BAD_INPUT
     assert "agents.good.enabled: false; it is switched off" in capsys.readouterr().err
-    assert orchestrator.main(["--shadow", "--quiet"]) == script.OK
+    assert orchestrator.main(["--shadow", "--quiet"]) == cli.OK
     assert [(row["agent"], row["source"]) for row in rows(root)[1:]] == [("good", "shadow")]
     assert not (root / "agents/outputs/good.json").exists(), "nobody acts on a shadow"
 
@@ -259,7 +259,7 @@ def test_bad_input_is_one_line_and_nothing_runs(
     root: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     troupe(root, "good", "dozing")
-    assert orchestrator.main(arguments) == script.BAD_INPUT
+    assert orchestrator.main(arguments) == cli.BAD_INPUT
     complaint = capsys.readouterr().err
     assert said in complaint
     assert complaint.count("\n") == 1
@@ -270,7 +270,7 @@ def test_json_is_one_document_and_progress_goes_elsewhere(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     troupe(root, "good", "crashing")
-    assert orchestrator.main(["--json"]) == script.OK
+    assert orchestrator.main(["--json"]) == cli.OK
     said = capsys.readouterr()
     document = json.loads(said.out)
     assert document["failed"] == 1
@@ -295,7 +295,7 @@ def test_when_nobody_comes_through_the_exit_code_says_so(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     troupe(root, "crashing")
-    assert orchestrator.main(["--quiet"]) == script.STOPPED
+    assert orchestrator.main(["--quiet"]) == cli.STOPPED
     assert "no agent came through; crashing: ZeroDivisionError" in capsys.readouterr().err
 
 
@@ -306,7 +306,7 @@ def test_who_only_follows_the_others_does_not_count_as_coming_through(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
     with Loopback([error(401, "Incorrect API key provided")]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        assert orchestrator.main(["--quiet"]) == script.STOPPED
+        assert orchestrator.main(["--quiet"]) == cli.STOPPED
     said = capsys.readouterr().err
     assert said.startswith("stopped early: no agent came through; macro_watcher: LLMError: ")
     assert "set OPENAI_API_KEY" in said and said.count("\n") == 1
@@ -314,7 +314,7 @@ def test_who_only_follows_the_others_does_not_count_as_coming_through(
 
 def test_a_reviewer_with_nothing_to_review_says_so(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copied(root)
-    assert orchestrator.main(["--agent", "reviewer"]) == script.OK
+    assert orchestrator.main(["--agent", "reviewer"]) == cli.OK
     assert "no outputs to review yet" in capsys.readouterr().out
 
 
@@ -324,7 +324,7 @@ def test_a_reviewer_with_nothing_to_review_says_so(root: Path, capsys: pytest.Ca
 def test_the_real_agents_run_offline_on_every_kind_of_day(root: Path) -> None:
     copied(root)
     for day in ("2026-03-16", "2026-07-06", "2026-10-30"):
-        assert orchestrator.main(["--as-of", day, "--quiet"]) == script.OK
+        assert orchestrator.main(["--as-of", day, "--quiet"]) == cli.OK
     assert not [row for row in rows(root) if row["error"]]
     assert {row["provider"] for row in rows(root, "llm_call")} == {"offline"}
 
@@ -353,8 +353,7 @@ def test_what_an_endpoint_does_becomes_the_kind_of_the_row(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
         assert (
-            orchestrator.main(["--agent", "macro_watcher", "--agent", "vix_echo", "--quiet"])
-            == script.STOPPED
+            orchestrator.main(["--agent", "macro_watcher", "--agent", "vix_echo", "--quiet"]) == cli.STOPPED
         )
     assert {row["error_kind"] for row in rows(root)} == {kind}
 
@@ -365,7 +364,7 @@ def test_a_budget_reached_mid_run_keeps_what_is_done(
     copied(root)
     with Loopback([chat('{"items": []}')]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        assert orchestrator.main(["--max-calls", "2", "--max-usd", "1", "--quiet"]) == script.STOPPED
+        assert orchestrator.main(["--max-calls", "2", "--max-usd", "1", "--quiet"]) == cli.STOPPED
         assert len(server.requests) == 2
     assert "max_calls 2 reached" in capsys.readouterr().err
     kinds = [row["error_kind"] for row in rows(root)]
@@ -379,9 +378,9 @@ def test_a_plain_function_that_asks_the_model_is_under_the_budget_of_the_run(
     troupe(root, "asking")
     with Loopback([chat('{"signal": "risk_off"}')]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        assert orchestrator.main(["--quiet", "--max-calls", "1"]) == script.STOPPED
+        assert orchestrator.main(["--quiet", "--max-calls", "1"]) == cli.STOPPED
         assert len(server.requests) == 1
-        assert orchestrator.main(["--quiet", "--max-calls", "2"]) == script.OK
+        assert orchestrator.main(["--quiet", "--max-calls", "2"]) == cli.OK
     assert [row["error_kind"] for row in rows(root)] == ["budget", None]
     assert rows(root)[1]["tokens_in"] == 200, "both calls count towards the run"
 
@@ -393,11 +392,11 @@ def test_a_usd_cap_over_an_unpriced_model_is_refused_before_the_first_call(
     with Loopback([chat('{"items": []}')]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_MODEL", "my-own-model")
-        assert orchestrator.main(["--max-usd", "1", "--quiet"]) == script.BAD_INPUT
+        assert orchestrator.main(["--max-usd", "1", "--quiet"]) == cli.BAD_INPUT
         assert "--prompt-price-per-mtok" in capsys.readouterr().err
         assert not server.requests
         prices = ["--prompt-price-per-mtok", "1", "--completion-price-per-mtok", "2"]
-        assert orchestrator.main(["--max-usd", "1", "--quiet", "--agent", "vix_echo", *prices]) == script.OK
+        assert orchestrator.main(["--max-usd", "1", "--quiet", "--agent", "vix_echo", *prices]) == cli.OK
     (row,) = rows(root)
     assert row["cost_source"] == "override"
     assert row["cost_usd"] == pytest.approx((100 * 1 + 20 * 2) / 1e6)
@@ -408,12 +407,12 @@ def test_a_usd_cap_over_an_unpriced_model_is_refused_before_the_first_call(
 
 def test_a_replay_is_as_of_each_day_and_never_twice(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     troupe(root, "seeing", "good")
-    assert orchestrator.main(["--replay", "5", "--json", "--quiet"]) == script.OK
+    assert orchestrator.main(["--replay", "5", "--json", "--quiet"]) == cli.OK
     first = json.loads(capsys.readouterr().out)
     assert (first["runs"], first["skipped"], first["errors"]) == (10, 0, {})
     assert {row["source"] for row in rows(root)} == {"replay"}
     assert sorted({row["as_of"] for row in rows(root)}) == Days.last(5)
-    assert orchestrator.main(["--replay", "7", "--json", "--quiet"]) == script.OK
+    assert orchestrator.main(["--replay", "7", "--json", "--quiet"]) == cli.OK
     second = json.loads(capsys.readouterr().out)
     assert (second["runs"], second["skipped"]) == (4, 10)
     assert not (root / "agents/outputs").exists(), "a back-test is not the latest output"
@@ -427,9 +426,9 @@ class Days:
 
 def test_sealed_days_are_not_replayed_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     troupe(root, "good")
-    assert orchestrator.main(["--replay", "4", "--quiet"]) == script.OK
+    assert orchestrator.main(["--replay", "4", "--quiet"]) == cli.OK
     assert sum(retention.seal(today=dt.date(2999, 1, 1)).rows_by_day.values()) == 4
-    assert orchestrator.main(["--replay", "5", "--json", "--quiet"]) == script.OK
+    assert orchestrator.main(["--replay", "5", "--json", "--quiet"]) == cli.OK
     again = json.loads(capsys.readouterr().out)
     assert (again["runs"], again["skipped"]) == (1, 4)
 
@@ -437,7 +436,7 @@ def test_sealed_days_are_not_replayed_again(root: Path, capsys: pytest.CaptureFi
 def test_a_replay_sees_nothing_of_the_future(root: Path) -> None:
     copied(root)
     arguments = ["--replay", "10", "--quiet", "--agent", "macro_watcher", "--agent", "geopolitical_risk"]
-    assert orchestrator.main(arguments) == script.OK
+    assert orchestrator.main(arguments) == cli.OK
     before = {(row["agent"], row["as_of"]): (row["input_hash"], row["signals"]) for row in rows(root)}
     lines = (REPOSITORY / sources.SAMPLE).read_text().splitlines()
     for index in range(len(lines) - 5, len(lines)):
@@ -449,7 +448,7 @@ def test_a_replay_sees_nothing_of_the_future(root: Path) -> None:
     (root / "agents/sample").mkdir()
     (root / sources.SAMPLE).write_text("\n".join(lines) + "\n")
     (root / "telemetry/events.jsonl").unlink()
-    assert orchestrator.main(arguments) == script.OK
+    assert orchestrator.main(arguments) == cli.OK
     after = {(row["agent"], row["as_of"]): (row["input_hash"], row["signals"]) for row in rows(root)}
     changed = {day for (agent, day) in before if before[agent, day] != after[agent, day]}
     assert changed == set(Days.last(5))
@@ -458,13 +457,13 @@ def test_a_replay_sees_nothing_of_the_future(root: Path) -> None:
 def test_another_prompt_is_replayed_anew(root: Path) -> None:
     copied(root)
     arguments = ["--replay", "3", "--quiet", "--agent", "vix_echo"]
-    assert orchestrator.main(arguments) == script.OK
+    assert orchestrator.main(arguments) == cli.OK
     (root / "agents/prompts").unlink()
     (root / "agents/prompts").mkdir()
     for prompt in (REPOSITORY / "agents/prompts").glob("*.md"):
         extra = b"\nBe brief.\n" if prompt.name == "vix_echo.md" else b""
         (root / "agents/prompts" / prompt.name).write_bytes(prompt.read_bytes() + extra)
-    assert orchestrator.main(arguments) == script.OK
+    assert orchestrator.main(arguments) == cli.OK
     assert len(rows(root)) == 6
     assert len({row["prompt_hash"] for row in rows(root)}) == 2
 
@@ -478,7 +477,7 @@ def test_a_day_that_failed_for_no_fault_of_the_agent_is_replayed_again(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         orchestrator.main(arguments)
     monkeypatch.delenv("OPENAI_BASE_URL")
-    assert orchestrator.main(arguments) == script.OK
+    assert orchestrator.main(arguments) == cli.OK
     assert [row["error_kind"] for row in rows(root)] == ["provider"] * 3 + [None] * 3
 
 
@@ -488,14 +487,14 @@ def test_a_replay_stops_when_the_endpoint_is_down_or_the_budget_used_up(
     copied(root)
     with Loopback([error(400, "bad request")]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        assert orchestrator.main(["--replay", "100", "--quiet", "--agent", "vix_echo"]) == script.STOPPED
+        assert orchestrator.main(["--replay", "100", "--quiet", "--agent", "vix_echo"]) == cli.STOPPED
         assert len(server.requests) < 60
     assert "runs in a row failed" in capsys.readouterr().err
     monkeypatch.delenv("OPENAI_BASE_URL")
     arguments = ["--replay", "100", "--quiet", "--max-calls", "20", "--agent", "vix_echo"]
-    assert orchestrator.main(arguments) == script.STOPPED
+    assert orchestrator.main(arguments) == cli.STOPPED
     assert "max_calls 20 reached" in capsys.readouterr().err
-    assert orchestrator.main(arguments) == script.STOPPED
+    assert orchestrator.main(arguments) == cli.STOPPED
     good = [row["as_of"] for row in rows(root) if row["error"] is None]
     assert len(good) == len(set(good)) == 40, "it goes on where it stopped"
 
@@ -503,7 +502,7 @@ def test_a_replay_stops_when_the_endpoint_is_down_or_the_budget_used_up(
 def test_a_replay_with_no_sample_says_so(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     troupe(root, "good")
     (root / sources.SAMPLE).unlink()
-    assert orchestrator.main(["--replay", "5"]) == script.STOPPED
+    assert orchestrator.main(["--replay", "5"]) == cli.STOPPED
     assert "agents.sample_market" in capsys.readouterr().err
 
 
@@ -511,7 +510,7 @@ def test_a_replay_refuses_agents_that_do_not_read_the_market(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copied(root)
-    assert orchestrator.main(["--replay", "5", "--agent", "reviewer"]) == script.BAD_INPUT
+    assert orchestrator.main(["--replay", "5", "--agent", "reviewer"]) == cli.BAD_INPUT
     assert "reviewer reads outputs, not the market" in capsys.readouterr().err
 
 
@@ -541,7 +540,7 @@ def test_the_sample_tells_useful_agents_from_the_echo(root: Path) -> None:
     copied(root)
     shipped = ["macro_watcher", "geopolitical_risk", "arbitrage_finder", "vix_echo"]  # not those added since
     only = [word for name in shipped for word in ("--agent", name)]
-    assert orchestrator.main(["--replay", "130", "--quiet", *only]) == script.OK
+    assert orchestrator.main(["--replay", "130", "--quiet", *only]) == cli.OK
     runs = rows(root)
     assert len(runs) == 4 * 130
     assert not [row for row in runs if row["error"]]

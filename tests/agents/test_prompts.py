@@ -8,7 +8,7 @@ import pytest
 
 from agents.manifest import AgentSpec
 from agents.texts.prompt_set import PromptSet
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 
 SPEC = AgentSpec("a", "m", "f", "macro", prompt="p/own.md", shared_prompts=("p/shared.md",))
 
@@ -38,12 +38,12 @@ def test_an_override_of_another_prompt_changes_nothing(prompts: PromptSet) -> No
 
 @pytest.mark.parametrize("path", ["../x.md", "/etc/passwd", "p/none.md", "p"])
 def test_a_path_that_is_no_prompt_is_bad_input(prompts: PromptSet, path: str) -> None:
-    with pytest.raises(script.BadInput):
+    with pytest.raises(BadInput):
         prompts.text(path)
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "x" * 200_001])
 def test_an_empty_or_oversized_prompt_is_bad_input(prompts: PromptSet, tmp_path: Path, text: str) -> None:
     (tmp_path / "p/own.md").write_text(text)
-    with pytest.raises(script.BadInput, match=r"p/own\.md: the prompt"):
+    with pytest.raises(BadInput, match=r"p/own\.md: the prompt"):
         prompts.text("p/own.md")

@@ -9,7 +9,9 @@ import pytest
 
 from agents.texts import variants
 from meta import prompt_variant_manager as manager
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import working_in
 
 PROMPT = "agents/prompts/reviewer.md"
 
@@ -24,7 +26,7 @@ def prompt(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path) -> object:
-    with script.using_root(tmp_path):
+    with working_in(tmp_path):
         yield
 
 
@@ -46,7 +48,7 @@ def test_challengers_are_distinct_texts(prompt: Path) -> None:
     assert added.name == "B"  # B was a copy of the champion: free
     second = variants.add_variant(PROMPT, "Be brief.\n", source="proposal", author="model-x")
     assert second.name == "C"
-    (variants.script.root() / variants.variant_file(PROMPT, "D")).write_text("Be brief.\n")
+    (variants.here() / variants.variant_file(PROMPT, "D")).write_text("Be brief.\n")
     assert [v.name for v in variants.challengers(PROMPT)[0]] == ["B", "C"]
     origin = variants.origin(PROMPT, added.sha256)
     assert origin is not None
@@ -59,15 +61,15 @@ def test_challengers_are_distinct_texts(prompt: Path) -> None:
 def test_a_text_not_worth_keeping_is_refused(prompt: Path, text: str) -> None:
     variants.ensure_variants(PROMPT)
     variants.add_variant(PROMPT, "Quote evidence.\n", source="hand", author="")
-    with pytest.raises(script.BadInput):
+    with pytest.raises(BadInput):
         variants.add_variant(PROMPT, text, source="proposal", author="")
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "a/b", "", ".", "B.md", "B\n", "x" * 40])
 def test_a_variant_name_that_is_a_path_is_refused(prompt: Path, name: str) -> None:
-    with pytest.raises(script.BadInput, match="variant"):
+    with pytest.raises(BadInput, match="variant"):
         variants.load_variant(PROMPT, name)
-    with pytest.raises(script.BadInput):
+    with pytest.raises(BadInput):
         variants.add_variant(PROMPT, "New.\n", source="proposal", author="", name=name or "..")
 
 
@@ -83,9 +85,9 @@ def test_a_variant_name_that_is_a_path_is_refused(prompt: Path, name: str) -> No
     ],
 )
 def test_a_path_that_is_no_prompt_is_refused(prompt: Path, path: str) -> None:
-    with pytest.raises(script.BadInput):
+    with pytest.raises(BadInput):
         variants.save_champion(path, "New.\n")
-    with pytest.raises(script.BadInput):
+    with pytest.raises(BadInput):
         variants.ensure_variants(path)
 
 
@@ -122,11 +124,9 @@ def test_a_champion_that_came_apart_from_the_live_prompt_is_refused_and_can_be_m
         lambda: variants.ensure_variants(PROMPT),
         lambda: variants.save_champion(PROMPT, "Better.\n"),
     ):
-        with pytest.raises(
-            script.BadInput, match=r"champion\.md: differs from the live prompt .*--take live"
-        ):
+        with pytest.raises(BadInput, match=r"champion\.md: differs from the live prompt .*--take live"):
             action()
-    assert manager.main(["ensure", PROMPT, "--take", "live", "--quiet"]) == script.OK
+    assert manager.main(["ensure", PROMPT, "--take", "live", "--quiet"]) == cli.OK
     assert variants.champion(PROMPT).text == "Edited by hand.\n"
     origin = variants.origin(PROMPT, variants.sha256("Edited by hand.\n"))
     assert origin is not None
@@ -144,22 +144,20 @@ def test_a_save_killed_between_the_two_files_is_completed_by_the_next(
 
 
 def test_commands(prompt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert manager.main(["ensure", PROMPT]) == script.OK
+    assert manager.main(["ensure", PROMPT]) == cli.OK
     new = tmp_path / "new.md"
     new.write_text("Find defects.\nQuote evidence.\n")
-    assert (
-        manager.main(["add", str(new), "--prompt", PROMPT, "--author", "Ada", "--reason", "why"]) == script.OK
-    )
+    assert manager.main(["add", str(new), "--prompt", PROMPT, "--author", "Ada", "--reason", "why"]) == cli.OK
     capsys.readouterr()
-    assert manager.main(["diff", PROMPT]) == script.OK
+    assert manager.main(["diff", PROMPT]) == cli.OK
     assert "+Quote evidence." in capsys.readouterr().out
-    assert manager.main(["list", "--json"]) == script.OK
+    assert manager.main(["list", "--json"]) == cli.OK
     listed = json.loads(capsys.readouterr().out)
     (entry,) = listed["prompts"]
     assert entry["prompt"] == PROMPT
     assert [c["variant"] for c in entry["challengers"]] == ["B"]
     assert entry["challengers"][0]["lineage"]["author"] == "Ada"
-    assert manager.main(["list"]) == script.OK
+    assert manager.main(["list"]) == cli.OK
     assert "reviewer" in capsys.readouterr().out
 
 
@@ -178,7 +176,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
 ) -> None:
     variants.ensure_variants(PROMPT)
     before = sorted(tmp_path.rglob("*"))
-    assert manager.main(arguments) == script.BAD_INPUT
+    assert manager.main(arguments) == cli.BAD_INPUT
     errors = capsys.readouterr().err
     assert complaint in errors and errors.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before

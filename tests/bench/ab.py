@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from eval import suites
 from eval.ab import sequential as rule
-from telemetry.edge import script
+from telemetry.edge.repo import working_in
 from tests.bench import Row
 from tests.worlds import eval_checkout
 
@@ -239,7 +239,7 @@ def _checkout(root: Path, cases: int) -> None:
     """One agent with that many holdout cases, all of which are needed before anything may be decided."""
     eval_checkout.make(root, ("alpha",), 3 * cases)
     path = Path("eval/suites/alpha.jsonl")
-    with script.using_root(root):
+    with working_in(root):
         lines = (root / path).read_text().splitlines(keepends=True)
         unseen = [line for line in lines if suites.split(json.loads(line)["id"]) == "holdout"]
         (root / path).write_text("".join(unseen[:cases]))

@@ -46,7 +46,7 @@ _OURS = """
 import asyncio, sys
 from pathlib import Path
 from agents.llm_client import OpenAIModel
-from telemetry import script
+from telemetry.edge.repo import working_in
 
 async def main():
     model = OpenAIModel(api_key="none", base_url=sys.argv[1], concurrency=CONCURRENCY)
@@ -54,7 +54,7 @@ async def main():
     assert all(answer.data["signal"] == "risk_off" for answer in answers)
     assert all(answer.cost_usd > 0 for answer in answers)
 
-with script.using_root(Path(sys.argv[2])):
+with working_in(Path(sys.argv[2])):
     asyncio.run(main())
 """
 

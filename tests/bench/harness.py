@@ -64,14 +64,14 @@ asyncio.run(main())
 
 _CLIENT = """
 from agents.llm_client import OpenAIModel
-from telemetry import script
+from telemetry.edge.repo import working_in
 
 async def main():
     model = OpenAIModel(api_key="none", base_url=sys.argv[1], concurrency=CONCURRENCY)
     answers = await asyncio.gather(*(model.complete(asked, schema=SCHEMA) for asked in questions(sys.argv[2])))
     assert len(answers) == CALLS
 
-with script.using_root(Path(sys.argv[2])):
+with working_in(Path(sys.argv[2])):
     asyncio.run(main())
 """
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry import logger, retention
-from telemetry.edge import script
+from telemetry.edge.repo import working_in
 from telemetry.read import store
 from tests.bench import Row
 from tests.worlds.eventlog import events
@@ -56,7 +56,7 @@ def main() -> list[Row]:
 def append_one(root: Path) -> Row:
     (root / "telemetry").mkdir(parents=True)
     plain = root / "plain.jsonl"
-    with script.using_root(root):
+    with working_in(root):
         (ours, _), (reference, _) = best_in_turns(
             lambda: timed(lambda: append_ours(APPENDS)),
             lambda: timed(lambda: append_plainly(plain, APPENDS)),
@@ -130,7 +130,7 @@ def many_writers(root: Path) -> Row:
 
 
 def _write_many(root: Path, writer: int) -> None:
-    with script.using_root(root):
+    with working_in(root):
         for number in range(EACH):
             logger.log_event(
                 "macro_watcher", f"{writer}-{number}", 812.5, cost_usd=0.00123, reward=0.42, **FIELDS
@@ -156,7 +156,7 @@ def rollups(root: Path, short: Path) -> list[Row]:
         lambda: measured(OURS, str(root), str(LAST_N)),
         lambda: measured(OURS, str(short), str(LAST_N)),
     )
-    with script.using_root(root):
+    with working_in(root):
         start = time.perf_counter()
         done = retention.seal()
         sealing = time.perf_counter() - start
@@ -189,7 +189,7 @@ OURS = """
 import sys, time
 from pathlib import Path
 from telemetry import rollup, script
-with script.using_root(Path(sys.argv[1])):
+with working_in(Path(sys.argv[1])):
     start = time.perf_counter()
     summary = rollup.rollup(int(sys.argv[2]))
     seconds = time.perf_counter() - start

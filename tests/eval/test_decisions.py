@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from eval.ledger.decisions import FOLDER, Decision, decisions, write_decision
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 
 SHA = "a" * 64
 DECISION = Decision(
@@ -39,7 +39,7 @@ def test_another_decision_of_the_same_day_gets_a_name_of_its_own(root: Path) -> 
     "broken", [{"subject": "../x"}, {"date": "today"}, {"decision": "delete"}, {"after_sha256": "abc"}]
 )
 def test_a_malformed_decision_is_refused(root: Path, broken: dict[str, str]) -> None:
-    with pytest.raises(script.BadInput, match=next(iter(broken))):
+    with pytest.raises(BadInput, match=next(iter(broken))):
         write_decision(replace(DECISION, **broken))  # type: ignore[arg-type]
     assert not (root / FOLDER).exists()
 
@@ -47,5 +47,5 @@ def test_a_malformed_decision_is_refused(root: Path, broken: dict[str, str]) -> 
 def test_a_broken_file_is_named(root: Path) -> None:
     (root / FOLDER).mkdir(parents=True)
     (root / FOLDER / "2026-01-01-ab_champion-x.json").write_text("{")
-    with pytest.raises(script.BadInput, match="2026-01-01-ab_champion-x"):
+    with pytest.raises(BadInput, match="2026-01-01-ab_champion-x"):
         list(decisions())

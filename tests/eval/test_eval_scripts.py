@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from telemetry.edge import script
+from telemetry.edge import cli
 
 COMMANDS = {
     "harness": ["--agent", "vix_echo"],
@@ -46,7 +46,7 @@ def _all_but_vix(_: str, names: list[str]) -> list[str]:
 
 def run(name: str, there: Path, *flags: str) -> int:
     if name == "replay":
-        assert run("harness", there, "--quiet") == script.OK
+        assert run("harness", there, "--quiet") == cli.OK
     code: int = importlib.import_module(f"eval.{name}").main([*COMMANDS[name], "--root", str(there), *flags])
     return code
 
@@ -56,7 +56,7 @@ def run(name: str, there: Path, *flags: str) -> int:
 def test_json_is_one_document_also_when_quiet(
     name: str, flags: list[str], checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(name, checkout, *flags) == script.OK
+    assert run(name, checkout, *flags) == cli.OK
     told = capsys.readouterr()
     assert isinstance(json.loads(told.out), dict)
     assert not told.err or "--quiet" not in flags
@@ -66,17 +66,17 @@ def test_json_is_one_document_also_when_quiet(
 def test_quiet_is_silent_and_without_it_something_is_said(
     name: str, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(name, checkout, "--quiet") == script.OK
+    assert run(name, checkout, "--quiet") == cli.OK
     told = capsys.readouterr()
     assert not told.out and not told.err
     if name != "scaffold":  # which cannot be done twice
-        assert run(name, checkout) == script.OK
+        assert run(name, checkout) == cli.OK
         assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_only_the_checkout_that_was_named_is_written(name: str, checkout: Path, root: Path) -> None:
-    assert run(name, checkout, "--quiet") == script.OK
+    assert run(name, checkout, "--quiet") == cli.OK
     assert not [path for path in root.rglob("*") if path.is_file() and checkout not in path.parents]
 
 
@@ -90,7 +90,7 @@ def test_a_root_that_is_no_checkout_is_bad_input_in_one_line(
         told = capsys.readouterr()
         if name in ("suites", "build_suites") and place == tmp_path:
             continue  # no suites yet is no fault; a rebuild writes them
-        assert code == script.BAD_INPUT
+        assert code == cli.BAD_INPUT
         assert told.err.startswith("error: ") and told.err.count("\n") == 1 and not told.out
 
 

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 
 from eval import harness, replay
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge import cli
 from tests.worlds import eval_checkout
 from tests.worlds.loopback import Loopback, Reply, Request, chat, error
 
@@ -58,7 +58,7 @@ def rows(root: Path, kind: str) -> list[dict[str, Any]]:
 def test_a_run_grades_every_case_and_writes_results_events_deliberations_and_history(
     checkout: Path, endpoint: Loopback
 ) -> None:
-    assert harness.main(["--quiet"]) == script.OK
+    assert harness.main(["--quiet"]) == cli.OK
     for agent in ("alpha", "beta"):
         stored = result(checkout, agent)
         assert len(stored["results"]) == stored["summary"]["counted"] == 20
@@ -87,7 +87,7 @@ def test_a_run_grades_every_case_and_writes_results_events_deliberations_and_his
 def test_every_row_that_an_eval_logs_fits_the_event_schema(
     checkout: Path, endpoint: Loopback, repository: Path
 ) -> None:
-    assert harness.main(["--quiet"]) == script.OK
+    assert harness.main(["--quiet"]) == cli.OK
     check = Draft202012Validator(json.loads((repository / "telemetry/event.schema.json").read_text()))
     for kind in ("run", "llm_call", "evaluation"):
         for row in rows(checkout, kind):
@@ -98,11 +98,11 @@ def test_a_model_without_a_price_under_a_cap_is_refused_before_the_first_call(
     checkout: Path, endpoint: Loopback, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_MODEL", "house-model-1")
-    assert harness.main(["--quiet", "--max-usd", "1"]) == script.BAD_INPUT
+    assert harness.main(["--quiet", "--max-usd", "1"]) == cli.BAD_INPUT
     assert "--prompt-price-per-mtok" in capsys.readouterr().err
     assert not endpoint.requests
     priced = ["--prompt-price-per-mtok", "1", "--completion-price-per-mtok", "2"]
-    assert harness.main(["--quiet", "--max-usd", "1", *priced]) == script.OK
+    assert harness.main(["--quiet", "--max-usd", "1", *priced]) == cli.OK
     assert result(checkout, "alpha")["summary"]["cost_usd"] == pytest.approx(20 * (100 * 1 + 20 * 2) / 1e6)
 
 
@@ -113,7 +113,7 @@ def test_the_metadata_says_with_what_it_was_measured(checkout: Path, endpoint: L
         cwd=checkout,
         check=True,
     )
-    assert harness.main(["--quiet", "--agent", "alpha", "--seed", "7"]) == script.OK
+    assert harness.main(["--quiet", "--agent", "alpha", "--seed", "7"]) == cli.OK
     metadata = result(checkout, "alpha")["metadata"]
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=checkout, check=True, capture_output=True, text=True
@@ -142,11 +142,11 @@ def test_one_changed_word_in_one_agents_prompt_moves_that_agents_score_and_no_ot
 
     with Loopback(obedient) as server:
         use(server, monkeypatch)
-        assert harness.main(["--quiet"]) == script.OK
+        assert harness.main(["--quiet"]) == cli.OK
         before = {agent: result(checkout, agent)["summary"]["success_rate"] for agent in ("alpha", "beta")}
         prompt = checkout / "agents/prompts/beta.md"
         prompt.write_text(prompt.read_text().replace("every", "no"))
-        assert harness.main(["--quiet"]) == script.OK
+        assert harness.main(["--quiet"]) == cli.OK
         after = {agent: result(checkout, agent)["summary"]["success_rate"] for agent in ("alpha", "beta")}
     assert before == {"alpha": 0.8, "beta": 0.8}
     assert after == {"alpha": 0.8, "beta": 0.0}
@@ -157,7 +157,7 @@ def test_an_outage_halfway_changes_no_score_and_is_inconclusive(
 ) -> None:
     with Loopback(eval_checkout.answer) as server:
         use(server, monkeypatch)
-        assert harness.main(["--quiet", "--agent", "alpha"]) == script.OK
+        assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
     whole = {row["id"]: (row["ok"], row["score"]) for row in result(checkout, "alpha")["results"]}
 
     answered = 0
@@ -170,7 +170,7 @@ def test_an_outage_halfway_changes_no_score_and_is_inconclusive(
     with Loopback(dies) as server:
         use(server, monkeypatch)
         code = harness.main(["--quiet", "--agent", "alpha", "--concurrency", "2"])
-    assert code == script.STOPPED
+    assert code == cli.STOPPED
     told = capsys.readouterr().err
     assert "the account is closed" in told and "--resume" in told and told.count("\n") == 1
     stored = result(checkout, "alpha")
@@ -192,7 +192,7 @@ def test_a_few_errors_are_counted_beside_the_rate_and_the_run_stands(
 
     with Loopback(hiccup) as server:
         use(server, monkeypatch)
-        assert harness.main(["--quiet", "--agent", "alpha"]) == script.OK
+        assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
     summary = result(checkout, "alpha")["summary"]
     assert (summary["errors"], summary["counted"], summary["passed"]) == (1, 19, 15)
     assert summary["inconclusive"] is False
@@ -202,10 +202,10 @@ def test_a_budget_reached_midway_keeps_what_is_done_and_resume_finishes_it(
     checkout: Path, endpoint: Loopback, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--agent", "alpha", "--quiet", "--concurrency", "2"]
-    assert harness.main([*arguments, "--max-calls", "8"]) == script.STOPPED
+    assert harness.main([*arguments, "--max-calls", "8"]) == cli.STOPPED
     assert "budget" in capsys.readouterr().err
     assert result(checkout, "alpha")["summary"]["counted"] == 8
-    assert harness.main([*arguments, "--resume"]) == script.OK
+    assert harness.main([*arguments, "--resume"]) == cli.OK
     assert result(checkout, "alpha")["summary"]["counted"] == 20
     assert len(endpoint.requests) == 20
     assert result(checkout, "alpha")["metadata"]["resumed"] == 8
@@ -216,14 +216,14 @@ def test_resume_starts_afresh_when_the_configuration_changed(
     checkout: Path, endpoint: Loopback, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     arguments = ["--agent", "alpha", "--quiet"]
-    assert harness.main([*arguments, "--max-calls", "8"]) == script.STOPPED
+    assert harness.main([*arguments, "--max-calls", "8"]) == cli.STOPPED
     before = len(endpoint.requests)
     if change == "prompt":
         (checkout / "agents/prompts/alpha.md").write_text("# alpha\n\nReport all headlines.\n")
     elif change == "model":
         monkeypatch.setenv("OPENAI_MODEL", "gpt-4.1")
     again = [*arguments, "--resume", *(["--seed", "3"] if change == "seed" else [])]
-    assert harness.main(again) == script.OK
+    assert harness.main(again) == cli.OK
     assert len(endpoint.requests) == before + 20
 
 
@@ -244,10 +244,10 @@ def test_killed_at_half_and_resumed_the_totals_are_those_of_an_uninterrupted_run
             time.sleep(0.002)
         victim.send_signal(signal.SIGKILL)
         victim.wait()
-        assert harness.main(["--quiet", "--trials", "2", "--resume"]) == script.OK
+        assert harness.main(["--quiet", "--trials", "2", "--resume"]) == cli.OK
         calls = len(server.requests)
         resumed = {agent: result(checkout, agent) for agent in ("alpha", "beta")}
-        assert harness.main(["--quiet", "--trials", "2"]) == script.OK
+        assert harness.main(["--quiet", "--trials", "2"]) == cli.OK
         whole = {agent: result(checkout, agent) for agent in ("alpha", "beta")}
     assert calls <= 240 + 16, "at most the calls in flight are repeated"
     assert sum(each["metadata"]["resumed"] for each in resumed.values()) >= 120 - 16
@@ -260,18 +260,18 @@ def test_killed_at_half_and_resumed_the_totals_are_those_of_an_uninterrupted_run
 
 
 def test_shards_merged_are_what_one_run_gives(checkout: Path, endpoint: Loopback) -> None:
-    assert harness.main(["--quiet", "--trials", "2"]) == script.OK
+    assert harness.main(["--quiet", "--trials", "2"]) == cli.OK
     whole = {name: result(checkout, name) for name in ("alpha", "beta")}
     shutil.rmtree(checkout / "eval/results")
     (checkout / "eval/history.jsonl").unlink()
     asked = len(endpoint.requests)
     for part in (1, 2, 3):
-        assert harness.main(["--quiet", "--trials", "2", "--shard", f"{part}/3"]) == script.OK
+        assert harness.main(["--quiet", "--trials", "2", "--shard", f"{part}/3"]) == cli.OK
     assert len(endpoint.requests) == 2 * asked  # no case twice, none left out
     assert not list((checkout / "eval/results").glob("*.json"))  # a part is no result
     assert not (checkout / "eval/history.jsonl").exists()
     merge = ["--quiet", "--trials", "2", "--merge", "eval/results/eval_shards"]
-    assert harness.main(merge) == script.OK
+    assert harness.main(merge) == cli.OK
     assert len(endpoint.requests) == 2 * asked
     for name, before in whole.items():
         now = result(checkout, name)
@@ -287,26 +287,26 @@ def test_shards_merged_are_what_one_run_gives(checkout: Path, endpoint: Loopback
 def test_a_missing_shard_is_told_and_shards_of_another_run_are_refused(
     checkout: Path, endpoint: Loopback, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert harness.main(["--quiet", "--shard", "1/2"]) == script.OK
+    assert harness.main(["--quiet", "--shard", "1/2"]) == cli.OK
     merge = ["--quiet", "--merge", "eval/results/eval_shards"]
-    assert harness.main(merge) == script.STOPPED
+    assert harness.main(merge) == cli.STOPPED
     assert "shards missing: 2/2" in capsys.readouterr().err
     assert result(checkout, "alpha")["summary"]["inconclusive"]
     for other in (["--seed", "1"], ["--agent", "alpha"], ["--trials", "2"]):
-        assert harness.main([*merge, *other]) == script.BAD_INPUT
+        assert harness.main([*merge, *other]) == cli.BAD_INPUT
         assert "another run" in capsys.readouterr().err
-    assert harness.main(["--quiet", "--shard", "2/2", "--seed", "1"]) == script.OK
-    assert harness.main(merge) == script.BAD_INPUT
+    assert harness.main(["--quiet", "--shard", "2/2", "--seed", "1"]) == cli.OK
+    assert harness.main(merge) == cli.BAD_INPUT
     assert "different runs (other seed)" in capsys.readouterr().err
-    assert harness.main([*merge, "--shard", "1/2"]) == script.BAD_INPUT
-    assert harness.main(["--merge", "nowhere"]) == script.BAD_INPUT
+    assert harness.main([*merge, "--shard", "1/2"]) == cli.BAD_INPUT
+    assert harness.main(["--merge", "nowhere"]) == cli.BAD_INPUT
     assert "nowhere" in capsys.readouterr().err
 
 
 def test_splits_part_the_suite_and_trials_repeat_it(checkout: Path, endpoint: Loopback) -> None:
     seen: dict[str, set[str]] = {}
     for split in ("tune", "holdout"):
-        assert harness.main(["--quiet", "--agent", "alpha", "--split", split, "--trials", "2"]) == script.OK
+        assert harness.main(["--quiet", "--agent", "alpha", "--split", split, "--trials", "2"]) == cli.OK
         stored = result(checkout, "alpha")
         seen[split] = {row["id"] for row in stored["results"]}
         assert stored["summary"]["planned"] == 2 * len(seen[split])
@@ -317,7 +317,7 @@ def test_splits_part_the_suite_and_trials_repeat_it(checkout: Path, endpoint: Lo
 def test_json_output_is_one_document(
     checkout: Path, endpoint: Loopback, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert harness.main(["--json", "--agent", "beta"]) == script.OK
+    assert harness.main(["--json", "--agent", "beta"]) == cli.OK
     told = json.loads(capsys.readouterr().out)
     assert told["agents"]["beta"]["passed"] == 16
 
@@ -327,7 +327,7 @@ def test_unparsable_answers_are_the_agents_loss_with_the_raw_text_kept(
 ) -> None:
     with Loopback([chat("I would rather not say.")]) as server:
         use(server, monkeypatch)
-        assert harness.main(["--quiet", "--agent", "alpha"]) == script.OK
+        assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
     summary = result(checkout, "alpha")["summary"]
     assert (summary["counted"], summary["passed"], summary["own_errors_by_kind"]) == (20, 0, {"parse": 20})
     assert summary["rubric"]["format"] == 0
@@ -349,7 +349,7 @@ def test_unparsable_answers_are_the_agents_loss_with_the_raw_text_kept(
 def test_bad_input_is_one_line_and_writes_nothing(
     checkout: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], named: str
 ) -> None:
-    assert harness.main(arguments) == script.BAD_INPUT
+    assert harness.main(arguments) == cli.BAD_INPUT
     told = capsys.readouterr().err
     assert named in told and told.count("\n") == 1
     assert not (checkout / "eval/results").exists()
@@ -360,9 +360,9 @@ def test_a_changed_suite_is_refused_by_name_unless_allowed(
 ) -> None:
     suite = checkout / "eval/suites/alpha.jsonl"
     suite.write_text("".join(suite.read_text().splitlines(keepends=True)[:10]))
-    assert harness.main(["--quiet"]) == script.BAD_INPUT
+    assert harness.main(["--quiet"]) == cli.BAD_INPUT
     assert "suite alpha changed since it was pinned" in capsys.readouterr().err
-    assert harness.main(["--quiet", "--allow-unpinned"]) == script.OK
+    assert harness.main(["--quiet", "--allow-unpinned"]) == cli.OK
     assert result(checkout, "alpha")["metadata"]["suite_pinned"] is False
 
 
@@ -412,15 +412,15 @@ def test_run_suite_runs_a_manifest_agent_with_its_prompt(checkout: Path, endpoin
 def test_replay_grades_again_without_calling_and_finds_what_was_tampered_with(
     checkout: Path, endpoint: Loopback, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert harness.main(["--quiet", "--agent", "alpha"]) == script.OK
+    assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
     calls = len(endpoint.requests)
     path = checkout / "eval/results/alpha.json"
-    assert replay.main(["eval/results/alpha.json"]) == script.OK
+    assert replay.main(["eval/results/alpha.json"]) == cli.OK
     assert "20 trials graded again, no differences" in capsys.readouterr().out
     stored = json.loads(path.read_text())
     stored["results"][3]["output"][0]["risk_score"] = 99
     path.write_text(json.dumps(stored))
-    assert replay.main(["eval/results/alpha.json", "--json"]) == script.FOUND
+    assert replay.main(["eval/results/alpha.json", "--json"]) == cli.FOUND
     [found] = json.loads(capsys.readouterr().out)["differences"]
     assert found == {"what": "alpha-0003 trial 0", "stored": "passed (1.000)", "now": "failed (0.500)"}
     assert len(endpoint.requests) == calls
@@ -429,10 +429,10 @@ def test_replay_grades_again_without_calling_and_finds_what_was_tampered_with(
 def test_replay_names_a_suite_that_changed(
     checkout: Path, endpoint: Loopback, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert harness.main(["--quiet", "--agent", "alpha"]) == script.OK
+    assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
     suite = checkout / "eval/suites/alpha.jsonl"
     suite.write_text("".join(suite.read_text().splitlines(keepends=True)[1:]))
-    assert replay.main(["eval/results/alpha.json"]) == script.FOUND
+    assert replay.main(["eval/results/alpha.json"]) == cli.FOUND
     told = capsys.readouterr().out
     assert (
         "suite eval/suites/alpha.jsonl changed" in told
@@ -452,9 +452,9 @@ def test_a_rerun_repeats_the_configuration_and_tells_what_moved(
 
     with Loopback(answer) as server:
         use(server, monkeypatch)
-        assert harness.main(["--quiet", "--agent", "beta", "--trials", "2", "--split", "tune"]) == script.OK
+        assert harness.main(["--quiet", "--agent", "beta", "--trials", "2", "--split", "tune"]) == cli.OK
         arguments = ["eval/results/beta.json", "--rerun", "--json"]
-        assert replay.main(arguments) == script.OK
+        assert replay.main(arguments) == cli.OK
         wrong = True
         ids = {row["id"] for row in result(checkout, "beta")["results"]}
         capsys.readouterr()
@@ -462,7 +462,7 @@ def test_a_rerun_repeats_the_configuration_and_tells_what_moved(
     told = json.loads(capsys.readouterr().out)
     moved = [each["what"] for each in told["differences"]]
     assert moved == (["beta-0013 trial 0", "beta-0013 trial 1"] if "beta-0013" in ids else [])
-    assert code == (script.FOUND if moved else script.OK)
+    assert code == (cli.FOUND if moved else cli.OK)
 
 
 @pytest.mark.parametrize(
@@ -470,5 +470,5 @@ def test_a_rerun_repeats_the_configuration_and_tells_what_moved(
 )
 def test_replay_refuses_what_is_no_result(root: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     (root / "x.json").write_text(text)
-    assert replay.main(["x.json"]) == script.BAD_INPUT
+    assert replay.main(["x.json"]) == cli.BAD_INPUT
     assert "x.json: not a results file" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eval import harness
-from telemetry.edge import script
+from telemetry.edge import cli
 
 AGENTS = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
 
@@ -26,7 +26,7 @@ def checkout(root: Path, repository: Path) -> Path:
 def outcomes(root: Path) -> dict[str, list[Any]]:
     """Every agent's outcome, case by case, on half of its suite."""
     arguments = [text for agent in AGENTS for text in ("--agent", agent)]
-    assert harness.main(["--quiet", "--split", "tune", *arguments]) == script.OK
+    assert harness.main(["--quiet", "--split", "tune", *arguments]) == cli.OK
     found = {}
     for agent in AGENTS:
         stored = json.loads((root / f"eval/results/{agent}.json").read_text())
@@ -54,7 +54,7 @@ def test_one_word_in_one_agents_rules_moves_that_agents_scores_and_no_others(
 
 def test_the_offline_model_repeats_itself_and_errs_at_its_noise(checkout: Path) -> None:
     def passed(*arguments: str) -> list[bool]:
-        assert harness.main(["--quiet", "--agent", "macro_watcher", *arguments]) == script.OK
+        assert harness.main(["--quiet", "--agent", "macro_watcher", *arguments]) == cli.OK
         stored = json.loads((checkout / "eval/results/macro_watcher.json").read_text())
         return [row["ok"] for row in stored["results"]]
 

@@ -13,7 +13,7 @@ import pytest
 
 from agents.manifest import load_manifest
 from eval import harness, scaffold
-from telemetry.edge import script
+from telemetry.edge import cli
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def checkout(root: Path, repository: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["headlines", "macro"])
 def test_a_scaffolded_agent_is_graded_at_once_and_has_room_to_improve(checkout: Path, kind: str) -> None:
-    assert scaffold.main(["port_watch", "--inputs", kind, "--quiet"]) == script.OK
+    assert scaffold.main(["port_watch", "--inputs", kind, "--quiet"]) == cli.OK
     assert load_manifest().agent("port_watch").enabled
-    assert harness.main(["--quiet", "--agent", "port_watch"]) == script.OK
+    assert harness.main(["--quiet", "--agent", "port_watch"]) == cli.OK
     summary = json.loads((checkout / "eval/results/port_watch.json").read_text())["summary"]
     assert (summary["counted"], summary["passed"]) == (10, 9)
 
@@ -37,14 +37,14 @@ def test_every_step_it_names_works(
     checkout: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     other = tmp_path / "other.md"
-    assert scaffold.main(["port_watch", "--json"]) == script.OK
+    assert scaffold.main(["port_watch", "--json"]) == cli.OK
     steps = json.loads(capsys.readouterr().out)["next"]
     live = (checkout / "agents/prompts/port_watch.md").read_text()
     other.write_text(live.replace("strike rate", "strike rate, strikes gold"))
     for step in steps:
         python, flag, module, *words = shlex.split(step.replace("FILE", str(other)), comments=True)
         assert (python, flag) == ("python", "-m")
-        assert importlib.import_module(module).main(words) == script.OK, step
+        assert importlib.import_module(module).main(words) == cli.OK, step
     told = capsys.readouterr().out
     assert "port_watch.md B: inconclusive" in told and "at least 30 are needed" in told
 
@@ -52,7 +52,7 @@ def test_every_step_it_names_works(
 def test_the_manifest_only_gains_lines_and_keeps_its_comments(checkout: Path) -> None:
     path = checkout / "agents/manifest.yaml"
     before = path.read_text().splitlines()
-    assert scaffold.main(["port_watch", "--quiet"]) == script.OK
+    assert scaffold.main(["port_watch", "--quiet"]) == cli.OK
     changes = [line for line in difflib.ndiff(before, path.read_text().splitlines()) if line[0] in "+-"]
     assert all(line.startswith("+") for line in changes)
     assert "+   - name: port_watch" in changes
@@ -63,14 +63,14 @@ def test_a_bad_or_taken_name_is_refused_and_nothing_is_written(
     checkout: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     before = {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()}
-    assert scaffold.main([name]) == script.BAD_INPUT
+    assert scaffold.main([name]) == cli.BAD_INPUT
     assert capsys.readouterr().err.count("\n") == 1
     assert {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()} == before
 
 
 def test_a_file_in_the_way_is_not_overwritten(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (checkout / "agents/prompts/port_watch.md").write_text("mine")
-    assert scaffold.main(["port_watch"]) == script.BAD_INPUT
+    assert scaffold.main(["port_watch"]) == cli.BAD_INPUT
     assert "agents/prompts/port_watch.md: exists already" in capsys.readouterr().err
     assert (checkout / "agents/prompts/port_watch.md").read_text() == "mine"
 
@@ -84,5 +84,5 @@ def test_a_failure_midway_leaves_the_checkout_as_it_was(
         return "agents: []\n"
 
     monkeypatch.setattr(scaffold, "with_agent", broken)
-    assert scaffold.main(["port_watch"]) == script.BAD_INPUT
+    assert scaffold.main(["port_watch"]) == cli.BAD_INPUT
     assert {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()} == before

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval import suites
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import working_in
 
 CASE = {"id": "one-0001", "input": {"x": 1}, "expect": [{"grader": "exact", "path": "0.a", "value": 1}]}
 
@@ -19,7 +21,7 @@ CASE = {"id": "one-0001", "input": {"x": 1}, "expect": [{"grader": "exact", "pat
 @pytest.fixture
 def root(tmp_path: Path) -> Any:
     (tmp_path / suites.FOLDER).mkdir(parents=True)
-    with script.using_root(tmp_path):
+    with working_in(tmp_path):
         yield tmp_path
 
 
@@ -31,7 +33,7 @@ def write(*cases: object, name: str = "demo") -> Path:
 
 def test_a_pinned_suite_loads(root: Path) -> None:
     path = write(CASE, CASE | {"id": "one-0002", "tags": ["hard"], "threshold": 0.5})
-    assert suites.main(["pin", "--root", str(root)]) == script.OK
+    assert suites.main(["pin", "--root", str(root)]) == cli.OK
     suite = suites.load_suite(path)
     assert (suite.name, suite.pinned, len(suite.cases)) == ("demo", True, 2)
     assert (suite.cases[1].tags, suite.cases[1].threshold) == (("hard",), 0.5)
@@ -42,12 +44,10 @@ def test_a_changed_suite_is_refused_by_name_until_pinned_again(root: Path, capsy
     other = write(CASE, name="other")
     suites.pin([path, other])
     write(CASE | {"input": {"x": 2}})
-    with pytest.raises(
-        script.BadInput, match=r"eval/suites/demo\.jsonl: suite demo changed since it was pinned"
-    ):
+    with pytest.raises(BadInput, match=r"eval/suites/demo\.jsonl: suite demo changed since it was pinned"):
         suites.load_suite(path)
     assert suites.load_suite(other).pinned
-    assert suites.main(["check", "--root", str(root)]) == script.FOUND
+    assert suites.main(["check", "--root", str(root)]) == cli.FOUND
     assert "python -m eval.suites pin demo" in capsys.readouterr().out
     assert not suites.load_suite(path, allow_unpinned=True).pinned
     assert suites.pin([path, other]) == ["demo"]
@@ -55,7 +55,7 @@ def test_a_changed_suite_is_refused_by_name_until_pinned_again(root: Path, capsy
 
 
 def test_a_suite_never_pinned_says_so(root: Path) -> None:
-    with pytest.raises(script.BadInput, match="suite demo is not pinned"):
+    with pytest.raises(BadInput, match="suite demo is not pinned"):
         suites.load_suite(write(CASE))
 
 
@@ -74,7 +74,7 @@ def test_a_suite_never_pinned_says_so(root: Path) -> None:
     ],
 )
 def test_a_bad_case_names_file_line_and_field(root: Path, case: object, message: str) -> None:
-    with pytest.raises(script.BadInput, match=rf"demo\.jsonl:2: .*{message}"):
+    with pytest.raises(BadInput, match=rf"demo\.jsonl:2: .*{message}"):
         suites.pin([write(CASE, case)])
 
 
@@ -89,18 +89,18 @@ def test_a_bad_case_names_file_line_and_field(root: Path, case: object, message:
 def test_a_bad_file_names_its_line(root: Path, text: str, message: str) -> None:
     path = suites.FOLDER / "demo.jsonl"
     (root / path).write_text(text)
-    with pytest.raises(script.BadInput) as refused:
+    with pytest.raises(BadInput) as refused:
         suites.load_suite(path, allow_unpinned=True)
     assert message in str(refused.value)
 
 
 def test_a_missing_suite_and_a_broken_lock_are_bad_input(root: Path, capsys: Any) -> None:
     for command in ("pin", "check", "list"):
-        assert suites.main([command, "nobody", "--root", str(root)]) == script.BAD_INPUT
+        assert suites.main([command, "nobody", "--root", str(root)]) == cli.BAD_INPUT
         assert "eval/suites/nobody.jsonl: no such suite" in capsys.readouterr().err
     path = write(CASE)
     (root / suites.FOLDER / suites.LOCK).write_text("[]")
-    with pytest.raises(script.BadInput, match="not a lock file"):
+    with pytest.raises(BadInput, match="not a lock file"):
         suites.load_suite(path)
 
 

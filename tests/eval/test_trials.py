@@ -24,7 +24,8 @@ from eval.suites import Case
 from eval.trials.journal import Journal
 from eval.trials.pool import Breaker, Job, Trial, collect, run_trials
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.repo import here, working_in
 
 SPEC = AgentSpec("doubler", "tests.eval.test_trials", "Doubler", inputs="numbers")
 NO_MODEL: Any = None  # these agents ask nobody
@@ -63,7 +64,7 @@ class Doubler(BaseAgent):
 def _fresh(tmp_path: Path) -> Iterator[None]:
     Doubler.running = Doubler.most = 0
     Doubler.calls = []
-    with script.using_root(tmp_path):
+    with working_in(tmp_path):
         yield
 
 
@@ -86,7 +87,7 @@ def run(work: list[Job], **options: Any) -> list[Trial]:
 
 
 def rows(kind: str) -> list[dict[str, Any]]:
-    lines = (script.root() / logger.LOG_PATH).read_text().splitlines()
+    lines = (here() / logger.LOG_PATH).read_text().splitlines()
     return [row for row in map(json.loads, lines) if row["kind"] == kind]
 
 
@@ -229,7 +230,7 @@ def test_a_journal_torn_anywhere_keeps_its_whole_lines(
 def test_a_second_writer_of_the_same_journal_is_told_to_wait(tmp_path: Path) -> None:
     with (
         Journal(tmp_path / "j.jsonl", {}),
-        pytest.raises(script.Stopped, match="another run"),
+        pytest.raises(Stopped, match="another run"),
         Journal(tmp_path / "j.jsonl", {}),
     ):
         pass
@@ -268,5 +269,5 @@ def test_an_adapter_maps_the_case_to_the_call_and_the_output_to_what_is_graded(n
 
 
 def test_an_adapter_that_cannot_be_loaded_is_bad_input() -> None:
-    with pytest.raises(script.BadInput, match="eval_adapter 'nowhere:f'"):
+    with pytest.raises(BadInput, match="eval_adapter 'nowhere:f'"):
         run(jobs([case(5)], spec=replace(SPEC, eval_adapter="nowhere:f")))

@@ -10,7 +10,7 @@ import pytest
 from meta import audit
 from meta.publish.kinds import KINDS
 from telemetry import logger, sync
-from telemetry.edge import script
+from telemetry.edge.repo import working_in
 from tests.github.act_night import Night, full_tree
 from tests.worlds import proposal_repo as repo
 
@@ -86,7 +86,7 @@ def test_a_sandbox_with_nothing_to_patch_opens_nothing(night: Night) -> None:
 
 def push_idle_runs(night: Night, agent: str, n: int = 150) -> None:
     """Telemetry of an agent that never finds anything, as earlier nights left it on the data branch."""
-    with script.using_root(night.tree), logger.source("replay"):
+    with working_in(night.tree), logger.source("replay"):
         for _ in range(n):
             run = logger.new_run_id()
             logger.log_event(agent=agent, run_id=run, latency_ms=400.0, cost_usd=0.001, reward=-0.1)
@@ -113,7 +113,7 @@ def test_retirement_disables_what_no_longer_earns_its_keep_as_a_draft(night: Nig
 def assert_explained(night: Night, branch: str, subject: str) -> None:
     """Once merged, the audit finds the change justified by the decision that came with it."""
     repo.git(night.tree, "pull", "-q", "origin", branch)
-    with script.using_root(night.tree):
+    with working_in(night.tree):
         (finding,) = [one for one in audit.audit(night.tree) if one.subject == subject]
     assert finding.explained, finding.why
     assert "by meta/decisions/" in finding.why

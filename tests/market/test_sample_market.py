@@ -11,7 +11,7 @@ import pytest
 
 from agents import sample_market
 from agents.market.sources import KINDS, Snapshot
-from telemetry.edge import script
+from telemetry.edge import cli
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,11 +38,11 @@ def test_another_seed_makes_another_market() -> None:
 
 
 def test_rebuilding_writes_once_and_check_finds_a_difference(tmp_path: Path, capsys: Any) -> None:
-    assert sample_market.main(["--root", str(tmp_path), "--check"]) == script.FOUND
+    assert sample_market.main(["--root", str(tmp_path), "--check"]) == cli.FOUND
     assert not (tmp_path / sample_market.MARKET).exists()
-    assert sample_market.main(["--root", str(tmp_path)]) == script.OK
+    assert sample_market.main(["--root", str(tmp_path)]) == cli.OK
     capsys.readouterr()
-    assert sample_market.main(["--root", str(tmp_path), "--json"]) == script.OK
+    assert sample_market.main(["--root", str(tmp_path), "--json"]) == cli.OK
     assert json.loads(capsys.readouterr().out) == {"differing": [], "written": []}
 
 

@@ -14,14 +14,14 @@ from agents.texts.prompt_set import PromptSet
 from eval.scores_table import Scores, pass_rates, scores, scores_table
 from eval.suites import load_suite
 from eval.trials.pool import Job
-from telemetry.edge import script
+from telemetry.edge.repo import working_in
 
 BUILT_IN = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
 
 
 @pytest.fixture
 def here(repository: Path) -> Iterator[Path]:
-    with script.using_root(repository):
+    with working_in(repository):
         yield repository
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agents.market import sources
 from agents.market.sources import KINDS, Snapshot, SourceError
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 
 SAMPLE = Path(__file__).parents[2] / sources.SAMPLE
 
@@ -136,5 +136,5 @@ def test_the_input_hash_ignores_key_order_and_sees_values() -> None:
 
 
 def test_an_unknown_mode_is_bad_input() -> None:
-    with pytest.raises(script.BadInput, match="snapshot, live"):
+    with pytest.raises(BadInput, match="snapshot, live"):
         sources.open_source("dream")

@@ -14,7 +14,8 @@ from agents.manifest import MANIFEST
 from agents.texts import variants
 from eval.ledger.decisions import Decision, write_decision
 from meta import audit, prompt_variant_manager, retirement
-from telemetry.edge import script
+from telemetry.edge.files import write_atomic
+from telemetry.edge.repo import here
 from telemetry.logger import log_event
 from tests.conftest import REPOSITORY
 
@@ -29,7 +30,7 @@ def git(root: Path, *args: str) -> None:
 
 def switch_off(agent: str) -> None:
     """What a person does in an editor."""
-    script.write_atomic(script.root() / MANIFEST, retirement.switch([agent], enabled=False))
+    write_atomic(here() / MANIFEST, retirement.switch([agent], enabled=False))
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from meta.critique.report import markdown
 from meta.critique_loops import REPORT, SCHEMA, Options, critique, run_loops
 from meta.offline import critique as critique_offline
 from meta.publish import contents
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import Stopped
 from tests.worlds.agent_kit import Says, rows
 from tests.worlds.critique_checkout import HOLDOUT, TUNE, advice, answer, issue, make, put, results, wrong
 
@@ -121,7 +122,7 @@ def test_an_outage_of_every_pair_stops_and_writes_nothing(
         async def complete(self, *_: Any, **__: Any) -> Completion:
             raise LLMError("connection refused", "provider")
 
-    with pytest.raises(script.Stopped, match="connection refused"):
+    with pytest.raises(Stopped, match="connection refused"):
         run_loops(model=Down())
     assert not (checkout / REPORT).exists()
 
@@ -226,10 +227,10 @@ def test_the_offline_critic_finds_kinds_that_fail_and_quotes_them(checkout: Path
 def test_the_command_line_writes_both_reports_and_tells_failed_pairs(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert critique_loops.main(["--root", str(checkout), "--seed", "3", "--quiet"]) == script.OK
+    assert critique_loops.main(["--root", str(checkout), "--seed", "3", "--quiet"]) == cli.OK
     assert capsys.readouterr().out == ""
     assert (checkout / REPORT).exists() and (checkout / REPORT.with_suffix(".md")).exists()
-    assert critique_loops.main(["--root", str(checkout), "--offline-noise", "2"]) == script.BAD_INPUT
+    assert critique_loops.main(["--root", str(checkout), "--offline-noise", "2"]) == cli.BAD_INPUT
 
 
 def payloads() -> st.SearchStrategy[Mapping[str, Any]]:

@@ -13,7 +13,8 @@ import pytest
 from meta import night
 from meta.night import DONE, FAILED, SKIPPED, STOPPED, Diary, Result, Step
 from meta.nightly.stage import TREE, InPlace, Stage
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic, write_json
 from tests.conftest import REPOSITORY
 
 
@@ -108,8 +109,8 @@ REPORT = "meta/reports/cross_critiques"
 def write_report(tree: Path, text: str) -> None:
     empty: dict[str, object] = {"critiques": [], "failed": [], "nothing_to_see": [], "model": {}}
     about = {"schema_version": 1, "generated_at": "2026-11-16T00:00:00.000Z"}
-    script.write_json(tree / f"{REPORT}.json", about | empty)
-    script.write_atomic(tree / f"{REPORT}.md", text)
+    write_json(tree / f"{REPORT}.json", about | empty)
+    write_atomic(tree / f"{REPORT}.md", text)
 
 
 def test_a_change_becomes_one_commit_on_its_branch_and_the_tree_stays_as_it_was(checkout: Path) -> None:
@@ -151,7 +152,7 @@ def test_the_next_night_rebuilds_the_branch_and_replaces_a_stage_that_was_killed
 def test_what_the_guard_refuses_gets_no_branch(checkout: Path) -> None:
     with Stage(checkout) as stage:
         write_report(stage.tree, "see @everyone <script>alert(1)</script>\n" * 5000)
-        with pytest.raises(script.BadInput, match="the guard refused"):
+        with pytest.raises(BadInput, match="the guard refused"):
             stage.publish("critiques")
     assert git(checkout, "branch", "--list", "meta/*") == ""
 
@@ -169,7 +170,7 @@ def test_data_written_on_the_stage_lands_in_the_checkout(checkout: Path) -> None
 
 def test_a_night_needs_a_commit(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
-    with pytest.raises(script.BadInput, match="needs a git checkout with a commit"), Stage(tmp_path):
+    with pytest.raises(BadInput, match="needs a git checkout with a commit"), Stage(tmp_path):
         raise AssertionError("not reached")
 
 

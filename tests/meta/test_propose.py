@@ -21,7 +21,8 @@ from meta.proposals.report import markdown
 from meta.proposals.screen import Unit
 from meta.propose import REPORT, Options
 from meta.publish import contents
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput, Stopped
 from tests.worlds.agent_kit import rows
 from tests.worlds.loopback import Loopback, Reply, Request, chat
 from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal, put
@@ -265,7 +266,7 @@ def test_an_outage_while_screening_stops_and_writes_nothing(checkout: Path) -> N
         async def complete(self, messages: Sequence[Message], **rest: Any) -> Completion:
             raise LLMError("connection refused", "provider")
 
-    with pytest.raises(script.Stopped, match="connection refused"):
+    with pytest.raises(Stopped, match="connection refused"):
         propose.propose(model=Down())
     assert not (checkout / VARIANTS).exists()
 
@@ -274,7 +275,7 @@ def test_a_prompt_that_came_apart_from_its_champion_does_not_cost_the_others(che
     put(checkout, f"{VARIANTS}/champion.md", TEXT.replace("0.3 ", "0.7 "))
     report = propose.propose(model=OfflineModel())
     assert "differs from the live prompt" in report["skipped"][0]["reason"]
-    with pytest.raises(script.BadInput):
+    with pytest.raises(BadInput):
         propose.propose(Options(prompts=(PROMPT,)), model=OfflineModel())
 
 
@@ -287,10 +288,10 @@ def test_asking_is_logged_once_and_offline_screening_not_at_all() -> None:
 
 
 def test_the_command_line(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert propose.main(["--root", str(checkout), "--prompt", "../x.md"]) == script.BAD_INPUT
-    assert propose.main(["--root", str(checkout), "--prompt", "agents/prompts/none.md"]) == script.BAD_INPUT
+    assert propose.main(["--root", str(checkout), "--prompt", "../x.md"]) == cli.BAD_INPUT
+    assert propose.main(["--root", str(checkout), "--prompt", "agents/prompts/none.md"]) == cli.BAD_INPUT
     capsys.readouterr()
-    assert propose.main(["--root", str(checkout), "--json", "--max-prompts", "1", "--seed", "2"]) == script.OK
+    assert propose.main(["--root", str(checkout), "--json", "--max-prompts", "1", "--seed", "2"]) == cli.OK
     told = json.loads(capsys.readouterr().out)
     assert json.loads((checkout / REPORT).read_text()) == told
 
@@ -318,7 +319,7 @@ def test_a_real_endpoint_is_asked_in_its_own_dialect_and_screened_by_trials(
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         prices = ["--prompt-price-per-mtok", "1", "--completion-price-per-mtok", "1"]
         flags = ["--root", str(checkout), "--quiet", "--screen-cases", "12", *prices]
-        assert propose.main(flags) == script.OK
+        assert propose.main(flags) == cli.OK
     (row,) = json.loads((checkout / REPORT).read_text())["proposals"]
     assert row["tune"]["cases"] == 12
     assert row["tune"]["after"]["passed"] > row["tune"]["before"]["passed"]

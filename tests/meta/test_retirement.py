@@ -14,14 +14,16 @@ from agents.manifest import MANIFEST, load_manifest
 from meta import retirement
 from meta.worth import marginal
 from meta.worth.report import markdown, spark
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic
+from telemetry.edge.repo import here, working_in
 from telemetry.logger import log_event
 from tests.conftest import REPOSITORY
 
 
 def switch_off(agent: str) -> None:
     """What a person does in an editor."""
-    script.write_atomic(script.root() / MANIFEST, retirement.switch([agent], enabled=False))
+    write_atomic(here() / MANIFEST, retirement.switch([agent], enabled=False))
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def runs(agent: str, rewards: list[float | None], **fields: Any) -> Iterator[dic
 
 
 def states(events: list[dict[str, Any]], **limits: Any) -> dict[str, str]:
-    with script.using_root(REPOSITORY):
+    with working_in(REPOSITORY):
         manifest = load_manifest()
     return {row["agent"]: row["state"] for row in retirement.assess(manifest, events, **limits)}
 
@@ -211,12 +213,12 @@ def test_bad_flags_are_one_line(
 
 def test_a_broken_outcomes_line_is_named(root: Path) -> None:
     (root / "telemetry/outcomes.jsonl").write_text('{"date": "2026-03-02"}\n{"date": 3}\n')
-    with pytest.raises(script.BadInput, match="line 2: date: must be a string"):
+    with pytest.raises(BadInput, match="line 2: date: must be a string"):
         marginal.load_outcomes()
 
 
 def test_a_hostile_agent_name_in_the_telemetry_stays_text() -> None:
-    with script.using_root(REPOSITORY):
+    with working_in(REPOSITORY):
         manifest = load_manifest()
     rows = retirement.assess(manifest, list(runs("@everyone <script>|x", [0.1] * 3)))
     rule = {"min_n": 100, "reward_floor": 0.05, "window": 200, "sources": ["runtime"]}

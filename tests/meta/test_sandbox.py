@@ -24,7 +24,9 @@ from meta.patches import trial as patch_trial
 from meta.patches.recommendations import Recommendation
 from meta.patches.trial import Commands, Sandbox
 from meta.publish.contents import check_body
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import working_in
 from tests.worlds import proposal_repo as repo
 from tests.worlds import sandbox_checkout as small
 from tests.worlds.sandbox_checkout import CODE, PATH, Scripted, diff, patch
@@ -43,7 +45,7 @@ def checkout(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     tree = tmp_path / "checkout"
     shutil.copytree(template, tree)
     monkeypatch.setattr(patch_trial, "commands", lambda: small.SHORT)
-    with script.using_root(tree):
+    with working_in(tree):
         yield tree
 
 
@@ -301,7 +303,7 @@ def test_an_outage_stops_early_and_keeps_what_was_done(
     assert report["stopped"] == "max_usd reached" and not report["patched"]
     assert [row["reason"] for row in report["set_aside"]] == ["not tried: stopped early"]
     args = sandbox.parser().parse_args(["--quiet"])
-    assert sandbox._told(report, args) == script.STOPPED
+    assert sandbox._told(report, args) == cli.STOPPED
     assert "stopped early: max_usd reached" in capsys.readouterr().err
 
 
@@ -383,7 +385,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
 ) -> None:
     if file is not None:
         (checkout / "one.json").write_text(file)
-    assert sandbox.main([*argv, "--root", str(checkout)]) == script.BAD_INPUT
+    assert sandbox.main([*argv, "--root", str(checkout)]) == cli.BAD_INPUT
     said = capsys.readouterr().err
     assert why in said and said.count("\n") == 1
     assert status(checkout) <= {"one.json"}
@@ -391,7 +393,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
 
 def test_a_file_with_uncommitted_changes_is_not_patched(checkout: Path) -> None:
     (checkout / PATH).write_text(CODE + "# mine\n")
-    with pytest.raises(script.BadInput, match="uncommitted changes"):
+    with pytest.raises(BadInput, match="uncommitted changes"):
         tried(OfflineModel())
 
 

@@ -14,7 +14,7 @@ from agents import orchestrator
 from eval import harness
 from meta import critique_loops
 from telemetry import logger, rollup
-from telemetry.edge import script
+from telemetry.edge import cli
 from tests.conftest import REPOSITORY
 from tests.worlds.loopback import Loopback, Reply, chat, error
 
@@ -48,14 +48,14 @@ def checked(root: Path) -> Counter[tuple[str, str]]:
 
 
 def test_an_offline_night(checkout: Path) -> None:
-    assert orchestrator.main(["--quiet", "--replay", "2"]) == script.OK
-    assert orchestrator.main(["--quiet"]) == script.OK
-    assert orchestrator.main(["--quiet", "--shadow"]) == script.OK
+    assert orchestrator.main(["--quiet", "--replay", "2"]) == cli.OK
+    assert orchestrator.main(["--quiet"]) == cli.OK
+    assert orchestrator.main(["--quiet", "--shadow"]) == cli.OK
     assert harness.main(["--quiet", "--agent", "meta_agent", "--max-calls", "20"]) in (
-        script.OK,
-        script.STOPPED,
+        cli.OK,
+        cli.STOPPED,
     )
-    assert critique_loops.main(["--quiet"]) == script.OK
+    assert critique_loops.main(["--quiet"]) == cli.OK
     seen = checked(checkout)
     assert {source for _, source in seen} == {"replay", "runtime", "shadow", "eval", "critique"}
     assert {kind for kind, _ in seen} == {"run", "llm_call", "evaluation"}
@@ -85,7 +85,7 @@ def test_a_night_with_an_endpoint_that_fails(
 
 def test_a_night_without_its_source(checkout: Path) -> None:
     (checkout / "agents/sample/market.jsonl").unlink()
-    assert orchestrator.main(["--quiet"]) == script.STOPPED
+    assert orchestrator.main(["--quiet"]) == cli.STOPPED
     assert checked(checkout)["run", "runtime"] == 4, "three error rows, and a meta agent with nothing to do"
 
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from telemetry import logger
-from telemetry.edge import redact
+from telemetry.edge.text import MARK, redact, remember
 from telemetry.logger import LOG_PATH, log_event, new_run_id
 from tests.conftest import REPOSITORY
 
@@ -119,16 +119,16 @@ def test_keys_never_reach_the_log(root: Path, secret: str, place: str) -> None:
     else:
         log_event("a", "r", 1.0, note={"headers": [text]})
     line = (root / LOG_PATH).read_text()
-    assert secret not in line and redact.MARK in line
+    assert secret not in line and MARK in line
 
 
 def test_bearer_tokens_logins_in_urls_and_remembered_keys_are_redacted() -> None:
-    assert redact.redact("Authorization: Bearer abcdefgh12345678") == f"Authorization: Bearer {redact.MARK}"
-    assert redact.redact("https://user:hunter22@host/x") == f"https://{redact.MARK}@host/x"
-    redact.remember("plain-looking-value")
-    assert redact.redact("it is plain-looking-value!") == f"it is {redact.MARK}!"
-    assert redact.redact("a risk-weighted signal") == "a risk-weighted signal"
-    assert redact.redact("a risk-adjusted-returns desk") == "a risk-adjusted-returns desk"
+    assert redact("Authorization: Bearer abcdefgh12345678") == f"Authorization: Bearer {MARK}"
+    assert redact("https://user:hunter22@host/x") == f"https://{MARK}@host/x"
+    remember("plain-looking-value")
+    assert redact("it is plain-looking-value!") == f"it is {MARK}!"
+    assert redact("a risk-weighted signal") == "a risk-weighted signal"
+    assert redact("a risk-adjusted-returns desk") == "a risk-adjusted-returns desk"
 
 
 def test_an_unterminated_tail_is_closed_off_first(root: Path) -> None:

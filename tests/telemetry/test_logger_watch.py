@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge.repo import here, working_in
 
 
 @pytest.fixture(autouse=True)
 def _own_root(tmp_path: Path) -> object:
-    with script.using_root(tmp_path):
+    with working_in(tmp_path):
         yield
 
 
@@ -27,7 +27,7 @@ def test_a_watch_sees_what_is_logged_inside_it_and_the_log_still_gets_it() -> No
         _log("inside")
     _log("after")
     assert [row["agent"] for row in rows] == ["inside"]
-    assert len((script.root() / logger.LOG_PATH).read_text().splitlines()) == 3
+    assert len((here() / logger.LOG_PATH).read_text().splitlines()) == 3
 
 
 def test_two_tasks_at_once_each_see_their_own_rows() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from telemetry import plots
-from telemetry.edge import script
+from telemetry.edge import cli
 from telemetry.logger import log_event
 from telemetry.read import figures
 from telemetry.read.rows import Window
@@ -40,7 +40,7 @@ def test_every_chart_is_a_picture_of_twice_the_width_of_a_readme(
 ) -> None:
     monkeypatch.setattr(figures, "DPI", FULL)
     write_events(400)
-    assert plots.main(["--quiet"]) == script.OK
+    assert plots.main(["--quiet"]) == cli.OK
     assert drawn(root) == ALL
     for name in ALL:
         width, height = size_of((root / plots.CHARTS / name).read_bytes())
@@ -57,7 +57,7 @@ def test_the_same_rows_give_the_same_bytes(root: Path) -> None:
 
 
 def test_without_data_there_is_a_sentence_and_no_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert plots.main([]) == script.OK
+    assert plots.main([]) == cli.OK
     assert capsys.readouterr().out == "No charts drawn: no runs logged yet.\n"
     assert drawn(root) == []
 
@@ -68,7 +68,7 @@ def test_a_chart_without_its_figures_is_not_drawn_and_an_old_one_does_not_linger
     write_events(50)
     plots.plot()
     write(line(cost_usd=None), line(cost_usd=None))
-    assert plots.main([]) == script.OK
+    assert plots.main([]) == cli.OK
     assert drawn(root) == ["latency_by_agent.png", "reward_over_time.png"]
     assert "cost_over_time.png not drawn: no run has a known cost." in capsys.readouterr().out
 
@@ -76,7 +76,7 @@ def test_a_chart_without_its_figures_is_not_drawn_and_an_old_one_does_not_linger
 @pytest.mark.parametrize("only", [line(), line(cost_usd=0.0, latency_ms=0.0, reward=0.0), line(reward=None)])
 def test_a_single_run_can_be_drawn(only: bytes) -> None:
     write(only)
-    assert plots.main(["--quiet"]) == script.OK
+    assert plots.main(["--quiet"]) == cli.OK
 
 
 def test_unusual_names_and_many_agents_stay_legible(root: Path) -> None:
@@ -87,7 +87,7 @@ def test_unusual_names_and_many_agents_stay_legible(root: Path) -> None:
     assert "busy" in [one.name for one in series]
     assert series[-1].name.endswith("others")
     assert len({one.colour for one in series}) == len(series)
-    assert plots.main(["--quiet"]) == script.OK
+    assert plots.main(["--quiet"]) == cli.OK
     assert drawn(root) == ALL
 
 

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from telemetry import logger, retention
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import Stopped
+from telemetry.edge.repo import working_in
 from telemetry.read import store
 from tests.worlds.eventlog import event, events, line, log_path, write, write_events
 
@@ -122,10 +124,10 @@ def test_a_sealer_killed_at_a_step_is_recovered_from(step: str, root: Path) -> N
     expected = mixed_log()
     program = (
         "import os, signal, sys; from datetime import date; from pathlib import Path\n"
-        "from telemetry import retention\nfrom telemetry.edge import script\n"
+        "from telemetry import retention\nfrom telemetry.edge.repo import working_in\n"
         "def at(step):\n"
         f"    if step.startswith({step.split(' first')[0]!r}): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "with script.using_root(Path(sys.argv[1])): retention.seal(date(2026, 10, 3), at=at)\n"
+        "with working_in(Path(sys.argv[1])): retention.seal(date(2026, 10, 3), at=at)\n"
     )
     killed = subprocess.run([sys.executable, "-c", program, str(root)], check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -150,11 +152,11 @@ def test_a_wrong_row_count_leaves_the_log_untouched(root: Path, monkeypatch: pyt
     expected = mixed_log()
     before = log_path().read_bytes()
     monkeypatch.setattr(retention, "_columns", lambda row: b"")
-    with pytest.raises(script.Stopped, match="the log is untouched"):
+    with pytest.raises(Stopped, match="the log is untouched"):
         retention.seal(TODAY)
     assert log_path().read_bytes() == before
     monkeypatch.undo()
-    with script.using_root(root):
+    with working_in(root):
         assert ids() == expected
 
 
@@ -210,7 +212,7 @@ def test_a_second_sealer_gives_way(capsys: pytest.CaptureFixture[str]) -> None:
             inside.append(retention.main(["seal"]))
 
     retention.seal(TODAY, at=at)
-    assert inside == [script.STOPPED]
+    assert inside == [cli.STOPPED]
     assert "another seal is running" in capsys.readouterr().err
 
 
@@ -222,7 +224,7 @@ def test_a_log_replaced_during_the_seal_is_left_alone(root: Path) -> None:
             (root / "other").write_bytes(line(event_id="other") + b"\n")
             (root / "other").rename(log_path())
 
-    with pytest.raises(script.Stopped, match="replaced by someone else"):
+    with pytest.raises(Stopped, match="replaced by someone else"):
         retention.seal(TODAY, at=at)
     assert log_path().read_bytes() == line(event_id="other") + b"\n"
 
@@ -231,9 +233,9 @@ def test_the_script_seals_up_to_yesterday(capsys: pytest.CaptureFixture[str]) ->
     now = datetime.now(UTC)
     stamps = [f"{now - timedelta(days=back):%Y-%m-%dT%H:%M:%S}.000Z" for back in (2, 1, 0)]
     write(*(line(event_id=stamp, ts=stamp) for stamp in stamps))
-    assert retention.main(["seal", "--json"]) == script.OK
+    assert retention.main(["seal", "--json"]) == cli.OK
     assert json.loads(capsys.readouterr().out)["rows"] == 2
-    assert retention.main(["seal"]) == script.OK
+    assert retention.main(["seal"]) == cli.OK
     assert "No finished day" in capsys.readouterr().out
 
 
@@ -242,7 +244,7 @@ def test_without_a_log_there_is_nothing_to_seal() -> None:
 
 
 def _append_events(root: Path, writer: int, count: int) -> None:
-    with script.using_root(root):
+    with working_in(root):
         for number in range(count):
             stamp = "2026-10-01T10:00:00.000Z" if number % 3 else "2026-10-03T10:00:00.000Z"
             logger.append(line(event_id=f"{writer}-{number:05d}", ts=stamp) + b"\n")

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from telemetry import logger, retention, rollup
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.repo import working_in
 from telemetry.read import store
 from telemetry.read.rows import Window
 from tests.worlds.eventlog import line, log_path, write, write_events
@@ -40,7 +41,7 @@ ASKED = {
 
 
 def test_without_a_log_the_summary_says_so_and_the_script_succeeds(root: Path) -> None:
-    assert rollup.main(["--quiet"]) == script.OK
+    assert rollup.main(["--quiet"]) == cli.OK
     summary = json.loads((root / "telemetry/summary.json").read_text())
     assert summary["available"] is False
     assert summary["by_agent"] == {}
@@ -136,7 +137,7 @@ def test_only_runs_are_counted_as_runs() -> None:
 
 def test_malformed_lines_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     write(line(), b"\x00garbage", line(latency_ms="fast"), b"", line())
-    assert rollup.main([]) == script.OK
+    assert rollup.main([]) == cli.OK
     assert "2 malformed lines" in capsys.readouterr().out
     assert rollup.rollup(last_n=0)["malformed_lines"] == 2
 
@@ -147,9 +148,7 @@ def test_filters_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
         line(source="runtime", ts="2026-10-02T00:00:00.000Z"),
         line(source="runtime", ts="2026-10-03T00:00:00.000Z"),
     )
-    assert (
-        rollup.main(["--json", "--source", "runtime", "--since", "2026-10-03", "--last-n", "0"]) == script.OK
-    )
+    assert rollup.main(["--json", "--source", "runtime", "--since", "2026-10-03", "--last-n", "0"]) == cli.OK
     assert json.loads(capsys.readouterr().out)["count"] == 1
 
 
@@ -166,7 +165,7 @@ def test_filters_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_flags_are_refused_in_one_line(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str], root: Path
 ) -> None:
-    assert rollup.main(arguments) == script.BAD_INPUT
+    assert rollup.main(arguments) == cli.BAD_INPUT
     error = capsys.readouterr().err
     assert complaint in error
     assert error.count("\n") == 1
@@ -202,7 +201,7 @@ def test_the_t_quantile_agrees_with_the_published_table(freedom: int, published:
 
 
 def _storm(root: Path, rows: int) -> None:
-    with script.using_root(root):
+    with working_in(root):
         for number in range(rows):
             logger.log_event("macro_watcher", f"run-{number}", 5.0, note="n" * (number % 5000))
 

@@ -13,25 +13,29 @@ from pathlib import Path
 
 import pytest
 
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.github import job_summary, set_output
+from telemetry.edge.repo import here
 from tests.conftest import REPOSITORY
 
 
 def run(body: str, capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
-    @script.entry(lambda: script.Parser("a script", prog="a"))
+    @cli.entry(lambda: cli.Parser("a script", prog="a"))
     def main(args: argparse.Namespace) -> int:
         if body == "bad":
-            raise script.BadInput("agents/manifest.yaml: agents.x.timeout_s: must be > 0\nsecond line")
+            raise BadInput("agents/manifest.yaml: agents.x.timeout_s: must be > 0\nsecond line")
         if body == "stopped":
-            raise script.Stopped("budget of $1 reached")
+            raise Stopped("budget of $1 reached")
         if body == "unreadable":
             Path("/no/such/file").read_text()
         if body == "full":
             raise OSError(errno.ENOSPC, "No space left on device")
         if body == "interrupted":
             raise KeyboardInterrupt
-        print(script.root())
-        return script.OK
+        print(here().root)
+        return cli.OK
 
     code = main(list(argv))
     return code, "".join(capsys.readouterr())
@@ -62,16 +66,16 @@ def test_exit_codes_and_one_line_errors(
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
     [
-        (script.whole(0), "0", 0),
-        (script.whole(1), "0", "0: must be a whole number >= 1"),
-        (script.whole(1), "many", "many: must be a whole number >= 1"),
-        (script.whole(1), "1.5", "1.5: must be a whole number >= 1"),
-        (script.number(zero=True), "0", 0.0),
-        (script.number(), "0", "0: must be a number > 0"),
-        (script.number(zero=True), "nan", "nan: must be a number >= 0"),
-        (script.number(zero=True), "inf", "inf: must be a number >= 0"),
-        (script.number(zero=True, most=1), "half", "half: must be a number >= 0 and <= 1"),
-        (script.number(zero=True, most=1), "1.01", "1.01: must be a number >= 0 and <= 1"),
+        (cli.whole(0), "0", 0),
+        (cli.whole(1), "0", "0: must be a whole number >= 1"),
+        (cli.whole(1), "many", "many: must be a whole number >= 1"),
+        (cli.whole(1), "1.5", "1.5: must be a whole number >= 1"),
+        (cli.number(zero=True), "0", 0.0),
+        (cli.number(), "0", "0: must be a number > 0"),
+        (cli.number(zero=True), "nan", "nan: must be a number >= 0"),
+        (cli.number(zero=True), "inf", "inf: must be a number >= 0"),
+        (cli.number(zero=True, most=1), "half", "half: must be a number >= 0 and <= 1"),
+        (cli.number(zero=True, most=1), "1.01", "1.01: must be a number >= 0 and <= 1"),
     ],
 )
 def test_a_number_out_of_range_is_refused_with_what_is_allowed(
@@ -86,45 +90,45 @@ def test_a_number_out_of_range_is_refused_with_what_is_allowed(
 
 
 def test_root_is_the_flag_and_is_given_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = script.root()
+    before = here().root
     (tmp_path / "other").mkdir()
     assert run("fine", capsys, "--root", str(tmp_path / "other")) == (0, f"{tmp_path / 'other'}\n")
-    assert script.root() == before
+    assert here().root == before
 
 
 def test_a_failed_write_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "report.json"
-    script.write_atomic(target, "old")
+    write_atomic(target, "old")
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        script.write_atomic(target, "new")
+        write_atomic(target, "new")
     assert target.read_text() == "old"
     assert list(tmp_path.glob(".report*")) == []
 
 
 def test_json_is_sorted_stable_and_never_nan(tmp_path: Path) -> None:
-    script.write_json(tmp_path / "a.json", {"b": 1, "a": "é"})
+    write_json(tmp_path / "a.json", {"b": 1, "a": "é"})
     assert (tmp_path / "a.json").read_text() == '{\n  "a": "é",\n  "b": 1\n}\n'
     with pytest.raises(ValueError, match="not JSON compliant"):
-        script.write_json(tmp_path / "a.json", {"a": float("nan")})
+        write_json(tmp_path / "a.json", {"a": float("nan")})
     assert json.loads((tmp_path / "a.json").read_text())["b"] == 1
 
 
 def test_outputs_cannot_be_forged_by_their_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "out"))
-    script.set_output("promoted", "false\nEOF\nadmin=true")
+    set_output("promoted", "false\nEOF\nadmin=true")
     first, *value, last = (tmp_path / "out").read_text().splitlines()
     assert first == f"promoted<<{last}"
     assert value == ["false", "EOF", "admin=true"] and last not in value
 
 
 def test_summary_and_outputs_are_no_ops_outside_actions() -> None:
-    script.job_summary("# hello")
-    script.set_output("a", "b")
+    job_summary("# hello")
+    set_output("a", "b")
     assert "GITHUB_OUTPUT" not in os.environ
 
 
@@ -132,7 +136,7 @@ SCRIPTS = sorted(
     path.relative_to(REPOSITORY)
     for package in ("telemetry", "agents", "eval", "meta")
     for path in (REPOSITORY / package).glob("*.py")
-    if "@script.entry(" in path.read_text()
+    if "@cli.entry(" in path.read_text()
 )
 
 

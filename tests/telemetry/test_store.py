@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telemetry import retention
-from telemetry.edge import script
+from telemetry.edge.errors import BadInput
 from telemetry.read import rows, store
 from telemetry.read.rows import Window
 from tests.worlds.eventlog import event, line, write, write_events
@@ -117,7 +117,7 @@ def test_sealed_and_live_rows_look_alike() -> None:
     with store.connect(extra=True) as con:
         live = con.execute("select * from events order by event_id").fetchall()
     retention.seal(date(2026, 10, 2))
-    assert (store.script.root() / store.logger.LOG_PATH).read_bytes() == b""
+    assert (store.here() / store.logger.LOG_PATH).read_bytes() == b""
     with store.connect(extra=True) as con:
         sealed = con.execute("select * from events order by event_id").fetchall()
     assert live == sealed
@@ -217,7 +217,7 @@ def test_sealed_data_that_cannot_be_read_is_named_in_one_line(name: str, window:
     path = root / store.SEALED / name
     path.parent.mkdir(parents=True)
     path.write_text("junk")
-    with pytest.raises(script.BadInput) as refused:
+    with pytest.raises(BadInput) as refused:
         store.connect(window)
     assert path.name in str(refused.value)
     assert "\n" not in str(refused.value)

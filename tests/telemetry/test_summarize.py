@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from telemetry import summarize
-from telemetry.edge import script
+from telemetry.edge import cli
 from tests.worlds.eventlog import AGENTS, line, write, write_events
 
 
@@ -40,7 +40,7 @@ def test_what_the_table_cannot_say_is_said_below_it() -> None:
 
 
 def test_without_data_it_says_so_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
-    assert summarize.main([]) == script.OK
+    assert summarize.main([]) == cli.OK
     assert capsys.readouterr().out == "No runs logged yet.\n"
 
 
@@ -51,7 +51,7 @@ def test_an_agent_name_is_not_markup() -> None:
 
 def test_json_is_the_summary_itself(capsys: pytest.CaptureFixture[str]) -> None:
     write(line())
-    assert summarize.main(["--json"]) == script.OK
+    assert summarize.main(["--json"]) == cli.OK
     assert json.loads(capsys.readouterr().out)["by_agent"]["macro_watcher"]["count"] == 1
 
 

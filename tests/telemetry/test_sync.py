@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from telemetry import sync
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import working_in
 from telemetry.logger import LOG_PATH, log_event
 
 
@@ -39,7 +41,7 @@ def clone(home: Path, name: str) -> Path:
 
 def run(root: Path, *agents: str) -> None:
     """A run on a machine of its own logs one row per agent."""
-    with script.using_root(root):
+    with working_in(root):
         for agent in agents:
             log_event(agent, "r", 1.0, cost_usd=0.0)
 
@@ -131,7 +133,7 @@ def test_an_oversized_or_linked_hand_over_is_refused(
     one = clone(tmp_path, "one")
     (tmp_path / "data").mkdir()
     (tmp_path / "data/events.jsonl").write_bytes(b"x" * 2000)
-    with pytest.raises(script.BadInput, match="at most 1000 are taken"):
+    with pytest.raises(BadInput, match="at most 1000 are taken"):
         sync.push(one, tmp_path / "data")
     (tmp_path / "data/events.jsonl").unlink()
     (tmp_path / "data/events.jsonl").symlink_to("/etc/hostname")
@@ -141,7 +143,7 @@ def test_an_oversized_or_linked_hand_over_is_refused(
 def test_rows_never_pushed_are_not_mixed_with_pulled_ones(tmp_path: Path, remote: Path) -> None:
     one = clone(tmp_path, "one")
     run(one, "a")
-    with pytest.raises(script.BadInput, match="never pushed"):
+    with pytest.raises(BadInput, match="never pushed"):
         sync.pull(one)
 
 
@@ -150,7 +152,7 @@ def test_a_log_that_shrank_is_not_taken_for_one_without_news(tmp_path: Path, rem
     run(one, "a", "b")
     sync.push(one)
     (one / LOG_PATH).write_text("")
-    with pytest.raises(script.BadInput, match="shorter than after the last pull"):
+    with pytest.raises(BadInput, match="shorter than after the last pull"):
         sync.push(one)
 
 
@@ -159,7 +161,7 @@ def test_a_dead_remote_stops_with_gits_own_words(
 ) -> None:
     one = clone(tmp_path, "one")
     git(one, "remote", "set-url", "origin", str(tmp_path / "nowhere"))
-    assert sync.main(["pull", "--root", str(one)]) == script.STOPPED
+    assert sync.main(["pull", "--root", str(one)]) == cli.STOPPED
     assert "nowhere" in capsys.readouterr().err
 
 

@@ -25,7 +25,8 @@ from agents.model.call import Completion, LLMError, Message, log_call
 from agents.model.nonce import nonce
 from eval import ab_testing, suites
 from eval.ab import guardrails
-from telemetry.edge import script
+from telemetry.edge import cli
+from telemetry.edge.repo import working_in
 
 PROMPT = "agents/prompts/solver.md"
 OTHER = "agents/prompts/helper.md"
@@ -110,7 +111,7 @@ def make(root: Path, skills: Mapping[str, float] | None = None, cases: int = CAS
     write(root, "agents/schemas/answer.json", json.dumps(_SCHEMA))
     write(root, SHARED, "Be brief.\n")
     right = {"grader": "exact", "path": "0.answer", "value": "right"}
-    with script.using_root(root):
+    with working_in(root):
         for name, skill in skills.items():
             write(root, f"agents/prompts/{name}.md", f"# {name}\nskill: {skill}\n")
             path = Path(f"eval/suites/{name}.jsonl")
@@ -156,7 +157,7 @@ def use(patch: pytest.MonkeyPatch, model: Any) -> Any:
     return model
 
 
-def run(root: Path, *flags: str, code: int = script.OK) -> dict[str, Any]:
+def run(root: Path, *flags: str, code: int = cli.OK) -> dict[str, Any]:
     """Run a night; the report as it was written, or an empty one."""
     answer = ab_testing.main(["--root", str(root), "--quiet", *flags])
     assert answer == code

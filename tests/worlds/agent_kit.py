@@ -12,7 +12,7 @@ from agents.manifest import AgentSpec, Manifest, load_manifest
 from agents.model.call import Completion, Message, Model, log_call
 from agents.offline.model import OfflineModel
 from agents.texts.prompt_set import PromptSet
-from telemetry.edge import script
+from telemetry.edge.repo import here
 from tests.conftest import REPOSITORY
 
 _MANIFEST: list[Manifest] = []
@@ -44,7 +44,7 @@ def live_prompt(name: str) -> str:
 
 def rows(root: Path | None = None) -> list[dict[str, Any]]:
     """The events logged in this test."""
-    log = (root or script.root()) / "telemetry/events.jsonl"
+    log = (root or here().root) / "telemetry/events.jsonl"
     return [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import suites
-from telemetry.edge import script
+from telemetry.edge.repo import working_in
 from tests.worlds.loopback import Reply, Request, chat
 
 SCHEMA = {
@@ -41,7 +41,7 @@ def make(root: Path, agents: tuple[str, ...] = ("alpha", "beta"), cases: int = 2
                 "eval_suite": f"eval/suites/{name}.jsonl",
             }
         )
-        with script.using_root(root):
+        with working_in(root):
             path = suites.FOLDER / f"{name}.jsonl"
             suites.write_suite(path, (case(name, number) for number in range(cases)))
             suites.pin([path])

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge.repo import here
 
 AGENTS = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
 START = datetime(2026, 10, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ def line(**fields: Any) -> bytes:
 
 
 def log_path() -> Path:
-    return script.root() / logger.LOG_PATH
+    return here() / logger.LOG_PATH
 
 
 def write(*lines: bytes, end: bytes = b"\n") -> None:

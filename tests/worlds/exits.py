@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from telemetry.edge import script
+from telemetry.edge import cli
 
 
-def parser() -> script.Parser:
-    parse = script.Parser(__doc__)
+def parser() -> cli.Parser:
+    parse = cli.Parser(__doc__)
     parse.add_argument("code", type=int)
     return parse
 
 
-@script.entry(parser)
+@cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
     return int(args.code)

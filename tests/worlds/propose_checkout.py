@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import suites
-from telemetry.edge import script
+from telemetry.edge.repo import working_in
 from tests.conftest import REPOSITORY
 
 PROMPT = "agents/prompts/echo.md"
@@ -58,7 +58,7 @@ def make(root: Path, cases: int = 120) -> None:
     put(root, "agents/schemas/echo.json", json.dumps(SCHEMA))
     put(root, PROMPT, TEXT)
     shutil.copy(REPOSITORY / "agents/prompts/propose.md", root / "agents/prompts/propose.md")
-    with script.using_root(root):
+    with working_in(root):
         path = suites.FOLDER / "echo.jsonl"
         suites.write_suite(path, (case(number) for number in range(cases)))
         suites.pin([path])

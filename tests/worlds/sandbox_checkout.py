@@ -16,7 +16,7 @@ from typing import Any
 from agents.model.call import Completion, Message
 from eval import suites
 from meta.patches.trial import Commands
-from telemetry.edge import script
+from telemetry.edge.repo import working_in
 from tests.conftest import REPOSITORY
 from tests.worlds import proposal_repo as repo
 
@@ -92,7 +92,7 @@ def make(root: Path) -> Path:
     repo.write(root, ".github/workflows/ci.yml", "on: push\n")
     shutil.copyfile(REPOSITORY / ".gitignore", root / ".gitignore")
     (root / suites.FOLDER).mkdir()
-    with script.using_root(root):
+    with working_in(root):
         path = suites.FOLDER / "level.jsonl"
         suites.write_suite(path, (case(number) for number in range(CASES)))
         suites.pin([path])

@@ -16,7 +16,7 @@ from agents.model.call import LLMError
 from eval import ab_testing
 from eval.ab import carry_out as ab_outcome
 from eval.ledger.decisions import decisions
-from telemetry.edge import script
+from telemetry.edge import cli
 from tests.worlds import ab_world as world
 
 REPORTS = {"meta/reports/ab_test_report.json", "meta/reports/ab_test_report.md"}
@@ -34,7 +34,7 @@ def test_an_endpoint_that_dies_is_inconclusive_and_the_rerun_goes_on(
     world.challenger(root, "B", "skill: 0.8\n")
     before = world.tree(root)
     model = world.use(monkeypatch, world.Scripted(dies_after=200))  # of 690
-    report = world.run(root, code=script.STOPPED)
+    report = world.run(root, code=cli.STOPPED)
     (arm,) = report["tests"][0]["arms"]
     assert arm["verdict"] == "inconclusive" and report["promoted"] == []
     assert report["status"] == "stopped" and "outage" in report["stop_reason"]
@@ -57,7 +57,7 @@ def test_a_challenger_decided_before_the_outage_still_waits_for_the_rerun(
     world.challenger(root, "B", "skill: 1.0\n")
     world.challenger(root, "B", "skill: 0.65\n", world.OTHER)
     world.use(monkeypatch, world.Scripted(dies_after=600))
-    report = world.run(root, code=script.STOPPED)
+    report = world.run(root, code=cli.STOPPED)
     assert report["promoted"] == []
     assert {arm["verdict"] for test in report["tests"] for arm in test["arms"]} == {"inconclusive"}
     world.use(monkeypatch, world.Scripted())
@@ -71,7 +71,7 @@ def test_a_spent_budget_stops_and_the_rerun_reaches_the_same_verdict(
     world.challenger(root, "B", "skill: 0.9\n")
     before = world.tree(root)
     model = world.use(monkeypatch, world.Scripted())
-    report = world.run(root, "--max-calls", "90", code=script.STOPPED)
+    report = world.run(root, "--max-calls", "90", code=cli.STOPPED)
     assert "budget" in report["stop_reason"] and model.calls == 90
     assert changed(before, root) == REPORTS
     resumed = world.run(root)
@@ -96,7 +96,7 @@ def test_many_failed_calls_are_inconclusive_even_without_an_outage(
     world.make(root)
     world.challenger(root, "B", "skill: 1.0\n")
     world.use(monkeypatch, Flaky())
-    report = world.run(root, "--trials", "1", code=script.STOPPED)
+    report = world.run(root, "--trials", "1", code=cli.STOPPED)
     (arm,) = report["tests"][0]["arms"]
     assert arm["verdict"] == "inconclusive" and "calls failed" in arm["reason"]
 
@@ -137,7 +137,7 @@ def test_a_night_with_nothing_but_broken_variants_fails(
     world.challenger(root, "B", "x").write_bytes(b"\xff")
     before = world.tree(root)
     world.use(monkeypatch, world.Scripted())
-    assert ab_testing.main(["--root", str(root)]) == script.BAD_INPUT
+    assert ab_testing.main(["--root", str(root)]) == cli.BAD_INPUT
     assert "error: agents/prompts/solver.md: unreadable: " in capsys.readouterr().err
     assert world.tree(root) == before
 
@@ -171,7 +171,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
     world.write(root, "agents/prompts/variants/helper/champion.md", "edited by hand\n")
     model = world.use(monkeypatch, world.Scripted())
     before = world.tree(root)
-    assert ab_testing.main(["--root", str(root), *flags]) == script.BAD_INPUT
+    assert ab_testing.main(["--root", str(root), *flags]) == cli.BAD_INPUT
     errors = capsys.readouterr().err
     assert complaint in errors and errors.count("\n") == 1
     assert model.calls == 0 and world.tree(root) == before
@@ -184,7 +184,7 @@ def test_a_second_run_in_the_same_checkout_says_so_and_stops(
     world.challenger(root, "B", "skill: 1.0\n")
     model = world.use(monkeypatch, world.Scripted())
     with ab_outcome.only_one():
-        assert ab_testing.main(["--root", str(root)]) == script.STOPPED
+        assert ab_testing.main(["--root", str(root)]) == cli.STOPPED
     assert f"another A/B run is at work in this checkout (process {os.getpid()})" in capsys.readouterr().err
     assert model.calls == 0
     world.run(root)

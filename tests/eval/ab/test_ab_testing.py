@@ -13,7 +13,7 @@ from eval import ab_testing
 from eval.ab.report import problems_of
 from eval.ledger.decisions import decisions
 from telemetry import logger
-from telemetry.edge import script
+from telemetry.edge import cli
 from tests.worlds import ab_world as world
 
 REPORTS = {"meta/reports/ab_test_report.json", "meta/reports/ab_test_report.md"}
@@ -143,12 +143,12 @@ def test_a_decided_pair_is_skipped_with_its_reference_unless_forced(
     world.challenger(root, "B", "skill: 0.6\n")
     world.run(root)
     calls = model.calls
-    assert ab_testing.main(["--root", str(root)]) == script.OK
+    assert ab_testing.main(["--root", str(root)]) == cli.OK
     told = capsys.readouterr().out
     assert "already decided: keep" in told and "ab_test_report.json" in told
     assert model.calls == calls
     (root / "meta/reports/ab_test_report.json").unlink()  # as on a fresh clone with the data branch
-    assert ab_testing.main(["--root", str(root)]) == script.OK
+    assert ab_testing.main(["--root", str(root)]) == cli.OK
     assert "eval/history.jsonl" in capsys.readouterr().out and model.calls == calls
     world.run(root, "--force")
     assert model.calls == 2 * calls
@@ -183,7 +183,7 @@ def test_an_unmerged_promotion_costs_no_call_when_it_is_repeated(root: Path, mod
 @pytest.mark.parametrize("change", ["prompt", "suite", "seed", "champion", "trials"])
 def test_another_configuration_starts_afresh(root: Path, model: world.Scripted, change: str) -> None:
     world.challenger(root, "B", "skill: 0.7\nB\n")
-    world.run(root, "--max-calls", "60", code=script.STOPPED)
+    world.run(root, "--max-calls", "60", code=cli.STOPPED)
     flags = ["--max-calls", "60"]
     if change == "prompt":
         world.challenger(root, "B", "skill: 0.7\nB2\n")
@@ -198,7 +198,7 @@ def test_another_configuration_starts_afresh(root: Path, model: world.Scripted, 
         suites.pin([Path("eval/suites/solver.jsonl")])
     else:
         flags += [f"--{change}", "2"]
-    report = world.run(root, *flags, code=script.STOPPED)
+    report = world.run(root, *flags, code=cli.STOPPED)
     assert report["spend"]["trials_resumed"] == 0
 
 
@@ -232,10 +232,10 @@ def test_a_dry_run_calls_and_writes_nothing(
 ) -> None:
     world.challenger(root, "B", "skill: 1.0\n")
     before = sorted(root.rglob("*"))
-    assert ab_testing.main(["--root", str(root), "--dry-run", "--json"]) == script.OK
+    assert ab_testing.main(["--root", str(root), "--dry-run", "--json"]) == cli.OK
     plan = json.loads(capsys.readouterr().out)
     assert plan["tests"][0]["challengers"] == ["B"] and plan["max_trials"] > 300
-    assert ab_testing.main(["--root", str(root), "--dry-run"]) == script.OK
+    assert ab_testing.main(["--root", str(root), "--dry-run"]) == cli.OK
     assert "champion against B" in capsys.readouterr().out
     assert model.calls == 0 and sorted(root.rglob("*")) == before
 
@@ -260,7 +260,7 @@ def test_shards_merged_decide_as_one_run(root: Path, model: world.Scripted, tmp_
 def test_a_missing_shard_is_inconclusive(root: Path, model: world.Scripted) -> None:
     world.challenger(root, "B", "skill: 0.95\n")
     world.run(root, "--shard", "1/2")
-    report = world.run(root, "--merge", str(root / "eval/results"), code=script.STOPPED)
+    report = world.run(root, "--merge", str(root / "eval/results"), code=cli.STOPPED)
     assert report["stop_reason"] == "shards missing: 2/2" and not report["promoted"]
 
 
@@ -270,7 +270,7 @@ def test_shards_of_another_night_are_refused(
     world.challenger(root, "B", "skill: 0.95\n")
     world.run(root, "--shard", "1/2")
     world.challenger(root, "C", "skill: 0.9\n")
-    assert ab_testing.main(["--root", str(root), "--merge", str(root / "eval/results")]) == script.BAD_INPUT
+    assert ab_testing.main(["--root", str(root), "--merge", str(root / "eval/results")]) == cli.BAD_INPUT
     assert "another run" in capsys.readouterr().err
 
 

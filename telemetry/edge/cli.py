@@ -1,4 +1,4 @@
-"""What every script shares at its edge: flags, exit codes, the root, atomic files, the GitHub job summary."""
+"""What every script shares on the command line: flags, checked values, exit codes, how a result is told."""
 
 from __future__ import annotations
 
@@ -8,40 +8,16 @@ import functools
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.repo import here, working_in
 
 OK = 0  # done, also when there was nothing to do
 FOUND = 1  # a check found something
 BAD_INPUT = 2  # one line on stderr names the file and the field; nothing was written
 STOPPED = 3  # budget or outage; partial rows are saved
-
-_root = Path()
-
-
-class BadInput(Exception):
-    """Input or configuration a person has to mend; the message is one line: file, field, what is allowed."""
-
-
-class Stopped(Exception):
-    """The work stopped early (budget, outage); what was done is saved."""
-
-
-def root() -> Path:
-    """The checkout being worked on: `--root`, else the current directory."""
-    return _root
-
-
-@contextmanager
-def using_root(path: Path) -> Iterator[None]:
-    """Work on another checkout for the length of the block."""
-    global _root
-    before, _root = _root, path
-    try:
-        yield
-    finally:
-        _root = before
 
 
 class Parser(argparse.ArgumentParser):
@@ -104,11 +80,11 @@ def entry(
                 args = parser().parse_args(argv)
             except SystemExit as stop:  # argparse has printed its one line, or the help
                 return int(stop.code or 0)
-            here = args.root if args.root is not None else root()
+            root = args.root if args.root is not None else here().root
             try:
-                if not here.is_dir():
-                    raise BadInput(f"--root {here}: no such directory")
-                with using_root(here):
+                if not root.is_dir():
+                    raise BadInput(f"--root {root}: no such directory")
+                with working_in(root):
                     return body(args)
             except BadInput as problem:
                 print(f"error: {_one_line(problem)}", file=sys.stderr)
@@ -146,45 +122,11 @@ def _one_line(problem: Exception) -> str:
     return " ".join(str(problem).split())
 
 
-def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
-    """Replace `path` whole or not at all; its directory is made if need be.
+def tell(args: argparse.Namespace, value: object, *lines: str) -> None:
+    """The result on stdout: `value` under --json, else the lines, nothing under --quiet."""
+    if args.json:
+        import json
 
-    `durable` also holds across a power cut, at some milliseconds a file: not needed for what the next run rewrites.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with scratch.open("wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
-
-
-def write_json(path: Path, value: object, *, durable: bool = True) -> None:
-    """Pretty, sorted, stable JSON: small diffs, and never NaN."""
-    import json
-
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    write_atomic(path, text + "\n", durable=durable)
-
-
-def job_summary(markdown: str) -> None:
-    """Add to the GitHub job summary; nothing outside Actions. GitHub drops a summary over 1 MiB whole."""
-    target = os.environ.get("GITHUB_STEP_SUMMARY")
-    if target:
-        with Path(target).open("a", encoding="utf-8") as file:
-            file.write(markdown[:900_000].rstrip() + "\n\n")
-
-
-def set_output(name: str, value: str) -> None:
-    """Set a GitHub step output; nothing outside Actions. The delimiter is random: values may be hostile."""
-    target = os.environ.get("GITHUB_OUTPUT")
-    if target:
-        fence = f"ratchet-{os.urandom(8).hex()}"
-        with Path(target).open("a", encoding="utf-8") as file:
-            file.write(f"{name}<<{fence}\n{value}\n{fence}\n")
+        print(json.dumps(value, indent=2, sort_keys=True, allow_nan=False))
+    elif not args.quiet:
+        print("\n".join(lines))

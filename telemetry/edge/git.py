@@ -1,0 +1,41 @@
+"""Asks git, without hooks, prompts or translations; what it refuses, it says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from telemetry.edge.errors import BadInput
+from telemetry.edge.text import redact
+
+OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
+ENVIRONMENT = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+
+
+class GitRefused(BadInput):
+    """git would not do it; the message is git's."""
+
+
+def git(root: Path, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+    """What git prints on stdout, run in `root`."""
+    done = subprocess.run(
+        ["git", *OPTIONS, *args],
+        cwd=root,
+        input=stdin,
+        env={**os.environ, **ENVIRONMENT, **(env or {})},
+        capture_output=True,
+    )
+    if done.returncode:
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        raise GitRefused(f"git {args[0]}: {redact(said)}")
+    return done.stdout
+
+
+def commit_of(root: Path, revision: str = "HEAD") -> str | None:
+    """The full name of a commit; None if there is none, or no repository."""
+    try:
+        return git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
+    except (GitRefused, OSError):
+        return None
