@@ -2,13 +2,16 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-READY := $(VENV)/.ready
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+READY := $(VENV)/.develop
+LISTS := .github/requirements
+COMPILE := $(VENV)/lock/bin/uv pip compile --quiet --upgrade --generate-hashes --no-header --no-annotate --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help night test lint bench clean
+.PHONY: help night test lint bench test-after-merge lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 night: $(READY) ## run the whole loop once, with no key if none is set
 	@$(PY) -m meta.night
@@ -25,14 +28,28 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 bench: $(READY) ## the measured figures, each beside a plain reference in the same run
 	@$(PY) -m tests.bench
 
+test-after-merge: $(READY) ## make test in scratch clones, after nights were merged, reverted, cleared; slow
+	@$(PY) -m tests.after_merge
+
+lock: ## renew the lists of pinned packages from pyproject.toml
+	@$(PYTHON) -m venv $(VENV)/lock
+	@$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@mkdir -p $(LISTS)
+	@$(COMPILE) pyproject.toml -o $(LISTS)/run.txt
+	@$(COMPILE) --constraints $(LISTS)/run.txt --group publish -o $(LISTS)/publish.txt
+	@$(COMPILE) --constraints $(LISTS)/run.txt pyproject.toml --group dev -o $(LISTS)/develop.txt
+	@{ echo "# Ratchet and what it runs on; made by make lock. The same with hashes, and shorter lists: $(LISTS)/"; \
+	  echo "--editable ."; sed -n 's/^\([a-z].*==[^\\]*[^ \\]\).*/\1/p' $(LISTS)/run.txt; } > requirements.txt
+
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 
-$(READY): requirements.txt pyproject.toml
+# One rule for the three lists; what is developed here is also installed, so that `python eval/harness.py` works.
+$(VENV)/.%: $(LISTS)/%.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Ratchet needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 2; }
 	@echo "Setting up $(VENV) (once, about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP) --require-hashes -r $<
+	@[ $* != develop ] || $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
