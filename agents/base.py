@@ -20,6 +20,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agents.domain import load_domain
 from agents.manifest import AgentSpec
 from agents.model import schema as schema_check
 from agents.model.call import Model, using_model
@@ -98,9 +99,8 @@ class BaseAgent:
             except TimeoutError as late:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
 
-        return await instrument_agent_call_async(
-            self.spec.name, once, weights=self.spec.reward, all_calls_counted=True, **fields
-        )
+        fields |= {"weights": self.spec.reward, "read": load_domain(self.spec.domain).signals}
+        return await instrument_agent_call_async(self.spec.name, once, all_calls_counted=True, **fields)
 
     def checked(self, output: object) -> list[Item]:
         """`output` if it is a list of JSON items that match the agent's output schema."""

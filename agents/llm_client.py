@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,6 +23,8 @@ from telemetry.record import pricing
 
 if TYPE_CHECKING:
     import asyncio
+
+    from agents.offline.vocabulary import Analyst
 
 __all__ = [
     "Budget",
@@ -49,18 +51,19 @@ def model_from_env(
     offline_noise: float = 0.0,
     seed: int = 0,
     models: Iterable[str | None] = (),
+    analysts: Mapping[str, Analyst] | None = None,
 ) -> Model:
     """The model that the environment names; the offline model when it names no endpoint.
 
     `models` are those that will be asked beside the default one: a USD cap that cannot be held over them is
-    refused here rather than in the middle of a run.
+    refused here rather than in the middle of a run. `analysts` are what the offline model knows beside its own.
     """
     # An unset secret arrives from GitHub as an empty string, a pasted one with a newline.
     key, base_url, model = (os.environ.get(name, "").strip() for name in ENVIRONMENT)
     if not key and not base_url:
         from agents.offline.model import OfflineModel
 
-        offline: Model = OfflineModel(noise=offline_noise, seed=seed)
+        offline: Model = OfflineModel(offline_noise, seed, analysts)
         return offline if budget is None else Capped(offline, budget)
     if not (key.isascii() and key.isprintable()):
         raise BadInput("OPENAI_API_KEY: holds characters that no key has; copy it again")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from telemetry.edge.errors import BadInput
 if TYPE_CHECKING:
     from agents.manifest import BudgetLimits
     from agents.model.call import Model
+    from agents.offline.vocabulary import Analyst
     from telemetry.record.pricing import Override
 
 __all__ = ["ModelOptions", "add_model_flags", "model_options", "number", "whole"]
@@ -40,8 +41,13 @@ class ModelOptions:
             max_seconds=budget.max_seconds if self.max_seconds is None else self.max_seconds,
         )
 
-    def model(self, models: Iterable[str | None] = ()) -> Model:
-        """The model that the environment names, within these limits; `models` are those agents ask beside it."""
+    def model(
+        self, models: Iterable[str | None] = (), analysts: Mapping[str, Analyst] | None = None
+    ) -> Model:
+        """The model that the environment names, within these limits; `models` are those agents ask beside it.
+
+        `analysts` are the tasks that the offline model knows beside the engine's own: the domain's, most often.
+        """
         from agents.llm_client import Budget, model_from_env
 
         return model_from_env(
@@ -52,6 +58,7 @@ class ModelOptions:
             offline_noise=self.offline_noise,
             seed=self.seed,
             models=models,
+            analysts=analysts,
         )
 
 

@@ -1,7 +1,7 @@
 """Run the agents of the manifest: all at once, each under its time limit, one row and one output file per agent.
 
-Writes `agents/outputs/<agent>.json` and telemetry. `--replay N` runs the market agents over the last N days of the
-sample instead, each as of its day. Exit codes: 0 done, also when some agents failed (their rows say why); 2 bad
+Writes `agents/outputs/<agent>.json` and telemetry. `--replay N` runs those that read the domain's sample over its last
+N days instead, each as of its day. Exit codes: 0 done, also when some agents failed (their rows say why); 2 bad
 input, nothing was run; 3 the budget is used up, or no agent came through.
 """
 
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from agents.model_flags import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo, here
 
 if TYPE_CHECKING:
+    from agents.domain import Domain
     from agents.manifest import AgentSpec, Manifest
 
 # Runs under way at once in a replay: waiting for a model slot counts as the agent's time.
@@ -52,13 +53,13 @@ def main(args: argparse.Namespace) -> int:
 
     from agents.manifest import load_manifest
 
-    manifest = load_manifest()
-    chosen = _chosen(manifest, args)
-    return asyncio.run(_run(manifest, chosen, args))
+    repo = here()
+    manifest = load_manifest(repo.root)
+    return asyncio.run(_run(repo, manifest, _chosen(manifest, args), args))
 
 
 def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
-    from agents.market.sources import KINDS
+    from agents.run.order import watchers
 
     if args.replay and args.source_mode == "live":
         raise BadInput("--replay: only the sample can be replayed; leave out --source-mode live")
@@ -77,11 +78,24 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
                 raise BadInput(f"agents/manifest.yaml: agents.{spec.name}.enabled: {said}")
         chosen = wanted
     if args.replay:
+        watching = watchers(chosen)
         for spec in chosen:
-            if spec.inputs not in KINDS and args.agent:
-                raise BadInput(f"--replay: {spec.name} reads {spec.inputs}, not the market")
-        chosen = [spec for spec in chosen if spec.inputs in KINDS]
+            if spec not in watching and args.agent:
+                raise BadInput(f"--replay: {spec.name} reads {spec.inputs}, not the sample")
+        chosen = watching
     return chosen
+
+
+def _check_kinds(manifest: Manifest, domain: Domain) -> None:
+    from agents.run.order import IMPROVING
+
+    kinds = (*domain.inputs, *IMPROVING)
+    for spec in manifest.agents:
+        if spec.inputs not in kinds:
+            allowed = ", ".join(kinds)
+            raise BadInput(
+                f"agents/manifest.yaml: agents.{spec.name}.inputs: must be one of {allowed}, not {spec.inputs}"
+            )
 
 
 def _usual_mode(args: argparse.Namespace) -> str:
@@ -89,21 +103,22 @@ def _usual_mode(args: argparse.Namespace) -> str:
     return "snapshot" if args.replay or args.as_of else os.environ.get("RATCHET_SOURCE_MODE") or "snapshot"
 
 
-async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
-    from agents.market.sources import KINDS, SourceError, open_source
-    from agents.run import backtest as replay
-    from agents.run import order as waves
-    from agents.run import report as run_report
-    from agents.run.runner import Inputs, Runner
+async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
+    from agents.domain import SourceError, load_domain
+    from agents.run import backtest, order, report
+    from agents.run.runner import Runner
+    from agents.run.source import Inputs, open_source
     from agents.texts.prompt_set import PromptSet
     from telemetry import logger
 
-    prompts = PromptSet()
+    domain = load_domain(manifest.domain)
+    _check_kinds(manifest, domain)
+    prompts = PromptSet(repo.root)
     for spec in chosen:
         prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle
-    source = open_source(args.source_mode or _usual_mode(args))
+    source = open_source(domain, args.source_mode or _usual_mode(args), repo.root)
     asked = model_options(args).within(manifest.budget)
-    model = asked.model(spec.model for spec in chosen)
+    model = asked.model((spec.model for spec in chosen), domain.analysts)
     runner = Runner(prompts, model, timeout_s=args.agent_timeout_s, source_mode=source.mode)
     inputs = Inputs(source)
     try:
@@ -113,29 +128,22 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
             raise Stopped(str(problem)) from problem
         days = []  # every agent that needs the source gets its error row below
     if args.as_of and days and args.as_of not in days:
-        raise BadInput(f"--as-of {args.as_of}: no trading day of the sample ({days[0]} to {days[-1]})")
+        raise BadInput(f"--as-of {args.as_of}: no day of the sample ({days[0]} to {days[-1]})")
     try:
         if args.replay:
-            total = len(chosen) * min(args.replay, len(days))
-            progress = run_report.counter(total, args.quiet)
-            outcome = await replay.replay(
-                chosen,
-                days[-args.replay :],
-                runner,
-                inputs,
-                progress,
-                min(args.concurrency, REPLAY_CONCURRENCY),
-            )
-            return run_report.report_replay(outcome, args)
+            days = days[-args.replay :]
+            progress = report.counter(len(chosen) * len(days), args.quiet)
+            at_once = min(args.concurrency, REPLAY_CONCURRENCY)
+            outcome = await backtest.replay(chosen, days, runner, inputs, progress, at_once)
+            return report.report_replay(outcome, args)
         # The live source is asked for "now", not for a date that may be over by the time it answers.
         day = args.as_of or (days[-1] if days and source.mode == "snapshot" else None)
         with logger.source("shadow" if args.shadow else "runtime"):
-            tell = run_report.teller(args.quiet)
-            results = await waves.run_waves(manifest, chosen, runner, inputs, day, tell)
+            tell = report.teller(args.quiet)
+            results = await order.run_waves(repo, manifest, chosen, runner, inputs, day, tell)
         if not args.shadow:
-            waves.write_outputs(results, here().root)
-        watchers = {spec.name for spec in chosen if spec.inputs in KINDS}
-        return run_report.report(results, watchers, args)
+            order.write_outputs(results, repo.root)
+        return report.report(results, {spec.name for spec in order.watchers(chosen)}, args)
     finally:
         close = getattr(model, "aclose", None)
         if close is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,7 @@ MANIFEST = Path("agents/manifest.yaml")
 def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.scaffold")
     made.add_argument("name", metavar="NAME", help="of the new agent: a-z, 0-9 and _, starting with a letter")
-    made.add_argument(
-        "--inputs",
-        choices=["headlines", "macro"],
-        default="headlines",
-        help="what it reads (default: headlines)",
-    )
+    made.add_argument("--inputs", metavar="KIND", help="what it reads (default: the domain's first starter)")
     return made
 
 
@@ -60,12 +56,19 @@ def next_steps(name: str) -> dict[str, str]:
     }
 
 
-def scaffold(name: str, kind: str = "headlines") -> list[Path]:
+def scaffold(name: str, kind: str | None = None) -> list[Path]:
     """Write the files of a new agent, the manifest last; nothing stays if the manifest would not load."""
+    from agents.domain import load_domain
     from agents.manifest import load_manifest
     from eval import suites
-    from eval.cases import starters
 
+    starters = load_domain(load_manifest().domain).starters
+    if not starters:
+        raise BadInput(f"{MANIFEST}: domain: none that has a starter for a new agent")
+    kind = kind or next(iter(starters))
+    if kind not in starters:
+        raise BadInput(f"--inputs {kind}: must be one of {', '.join(starters)}")
+    starter = starters[kind]
     paths = {
         "prompt": Path(f"agents/prompts/{name}.md"),
         "output_schema": Path(f"agents/schemas/{name}.json"),
@@ -76,9 +79,11 @@ def scaffold(name: str, kind: str = "headlines") -> list[Path]:
     lock = root / suites.FOLDER / suites.LOCK
     before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
     try:
-        write_atomic(root / paths["prompt"], starters.prompt(kind, name))
-        write_json(root / paths["output_schema"], starters.schema(kind, name))
-        suites.write_suite(paths["eval_suite"], starters.suite(kind, name))
+        write_atomic(
+            root / paths["prompt"], starter.prompt.replace("{title}", name.replace("_", " ").capitalize())
+        )
+        write_json(root / paths["output_schema"], _schema(name, starter.properties))
+        suites.write_suite(paths["eval_suite"], starter.cases(name))
         suites.pin([paths["eval_suite"]])
         write_atomic(root / MANIFEST, with_agent((root / MANIFEST).read_text("utf-8"), name, kind, paths))
         load_manifest()
@@ -92,6 +97,18 @@ def scaffold(name: str, kind: str = "headlines") -> list[Path]:
                 write_atomic(file, content)
         raise
     return [*paths.values(), suites.FOLDER / suites.LOCK, MANIFEST]
+
+
+def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of one item of the output list."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"One item of {name}'s output",
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(properties),
+        "properties": dict(properties),
+    }
 
 
 def with_agent(manifest: str, name: str, kind: str, paths: dict[str, Path]) -> str:

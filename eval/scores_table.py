@@ -35,12 +35,14 @@ def pass_rates(jobs: Sequence[Job]) -> Scores:
     import asyncio
     import tempfile
 
+    from agents.domain import load_domain
     from agents.offline.model import OfflineModel
     from eval.suites import split
     from eval.trials.pool import collect
 
     with tempfile.TemporaryDirectory() as scratch, working_in(Path(scratch)):
-        trials = asyncio.run(collect(jobs, OfflineModel()))
+        analysts = load_domain(jobs[0].spec.domain if jobs else None).analysts
+        trials = asyncio.run(collect(jobs, OfflineModel(analysts=analysts)))
     passed: dict[tuple[str, str, str], list[bool]] = {}
     for trial in trials:
         passed.setdefault((trial.agent, trial.arm, split(trial.case_id)), []).append(bool(trial.ok))

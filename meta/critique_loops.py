@@ -87,7 +87,9 @@ def run_loops(options: Options | None = None, *, model: Model | None = None) -> 
 
 
 def _model(ask: ModelOptions, manifest: Manifest) -> Model:
-    return ask.within(manifest.budget).model(spec.model for spec in manifest.agents)
+    from meta.offline import analysts
+
+    return ask.within(manifest.budget).model((spec.model for spec in manifest.agents), analysts(manifest))
 
 
 async def _all(
@@ -138,7 +140,6 @@ async def _criticise(pair: Pair, manifest: Manifest, model: Model) -> dict[str, 
     from agents.texts.prompt_set import BETWEEN, PromptSet
     from meta.critique import check as critique_check
     from meta.evidence.pairs import payload
-    from meta.offline import critique as critique_offline  # noqa: F401 - the offline model learns the task
     from telemetry import logger
     from telemetry.record.run import instrument_agent_call_async
 

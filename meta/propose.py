@@ -48,12 +48,13 @@ def propose(options: Options | None = None, *, model: Model | None = None) -> di
     import asyncio
 
     from agents.manifest import load_manifest
+    from meta.offline import analysts
     from meta.proposals.draft import Drafter
 
     options = options or Options()
     manifest = load_manifest()
     ask = options.ask.within(manifest.budget)
-    model = model or ask.model([spec.model for spec in manifest.agents])
+    model = model or ask.model([spec.model for spec in manifest.agents], analysts(manifest))
     drafter = Drafter(
         manifest,
         model,

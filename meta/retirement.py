@@ -73,11 +73,17 @@ def retire_candidates(
 
 def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
     """The report as JSON, and beside it as the body of the pull request."""
-    from meta.worth.report import markdown
-
     target = here() / REPORT if path is None else path
     write_json(target, report)
-    write_atomic(target.with_suffix(".md"), markdown(report))
+    write_atomic(target.with_suffix(".md"), _body(report))
+
+
+def _body(report: Mapping[str, Any]) -> str:
+    from agents.domain import load_domain
+    from agents.manifest import load_manifest
+    from meta.worth.report import markdown
+
+    return markdown(report, load_domain(load_manifest().domain).columns)
 
 
 def switch(names: Sequence[str], *, enabled: bool) -> str:
@@ -182,12 +188,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _tell(report: Mapping[str, Any], args: argparse.Namespace) -> None:
-    from meta.worth.report import markdown, sentence
+    from meta.worth.report import sentence
 
     set_output("candidates", str(len(report["candidates"])))
     to_decide = [row for row in report["agents"] if row["state"] in ("candidate", "revival")]
     set_output("to_decide", str(len(to_decide)))
-    job_summary(markdown(report))
+    job_summary(_body(report))
     if args.json:
         import json
 

@@ -63,6 +63,7 @@ def parser() -> cli.Parser:
 def main(args: argparse.Namespace) -> int:
     """Read, try, leave what holds, tell."""
     from agents.manifest import load_manifest
+    from meta.offline import analysts
     from meta.patches import recommendations
 
     manifest = load_manifest()
@@ -73,7 +74,9 @@ def main(args: argparse.Namespace) -> int:
     done = run(
         given,
         manifest,
-        model_options(args).within(manifest.budget).model([manifest.agent("meta_agent").model]),
+        model_options(args)
+        .within(manifest.budget)
+        .model([manifest.agent("meta_agent").model], analysts(manifest)),
         only=args.agent,
         triage=args.recommendation is None,
         time_limit_s=args.time_limit,

@@ -12,15 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from telemetry.names import SCORING_VERSION
 
-__all__ = ["SCORING_VERSION", "Weights", "reward", "scoring_version", "signal_strength"]
+__all__ = ["SCORING_VERSION", "SIGNALS", "Weights", "reward", "scoring_version", "signal_strength"]
 
-FULL_PROFIT_PCT = 2.0  # a net profit of 2 % is as strong as a signal gets
-FULL_RISK_SCORE = 100.0
-FULL_DAILY_CHANGE = 0.10  # a move of 10 % in a day
+# Field of an item -> the value that is as strong as a signal gets; `|field|`: whatever its sign. A domain has its own.
+SIGNALS: Final[Mapping[str, float]] = {
+    "profit_pct": 2.0,  # a net profit of 2 %
+    "risk_score": 100.0,
+    "|daily_change|": 0.10,  # a move of 10 % in a day
+}
 UNKNOWN_KIND = 0.1  # an output that says something, but nothing we can weigh
 
 
@@ -37,34 +40,43 @@ class Weights:
 DEFAULT = Weights()
 
 
-def scoring_version(weights: Weights = DEFAULT) -> str:
-    """Rewards under other weights carry another version: versions are never averaged together."""
-    if weights == DEFAULT:
-        return SCORING_VERSION
-    return (
-        f"{SCORING_VERSION}+{weights.cost:g},{weights.cost_scale:g},{weights.latency:g},"
-        f"{weights.latency_scale_ms:g}"
-    )
+def scoring_version(weights: Weights = DEFAULT, signals: Mapping[str, float] = SIGNALS) -> str:
+    """Rewards under other weights or signals carry another version: versions are never averaged together."""
+    version = SCORING_VERSION
+    if weights != DEFAULT:
+        figures = (weights.cost, weights.cost_scale, weights.latency, weights.latency_scale_ms)
+        version += "+" + ",".join(f"{figure:g}" for figure in figures)
+    if signals != SIGNALS:
+        version += "+" + ",".join(f"{name}/{full:g}" for name, full in signals.items())
+    return version
 
 
-def signal_strength(agent_name: str, output: object) -> float:
+def signal_strength(agent_name: str, output: object, *, signals: Mapping[str, float] = SIGNALS) -> float:
     """The strongest signal in an agent's output, in 0..1. Bad values count for nothing, never for a crash."""
     strongest = 0.0
     for item in _items(output):
         if isinstance(item, Mapping):
-            known = [value for value in _signals(item) if value is not None]
+            known = [
+                share for name, full in signals.items() if (share := _share(item, name, full)) is not None
+            ]
             strongest = max(strongest, *known) if known else max(strongest, UNKNOWN_KIND if item else 0.0)
         elif _says_something(item):
             strongest = max(strongest, UNKNOWN_KIND)
     return strongest
 
 
-def reward(event: Mapping[str, Any], output: object, weights: Weights = DEFAULT) -> float:
+def reward(
+    event: Mapping[str, Any],
+    output: object,
+    weights: Weights = DEFAULT,
+    *,
+    signals: Mapping[str, float] = SIGNALS,
+) -> float:
     """The reward of one run: its row (`cost_usd`, `latency_ms`, `agent`) and its output."""
     cost = max(0.0, _number(event.get("cost_usd")) or 0.0)
     latency_ms = max(0.0, _number(event.get("latency_ms")) or 0.0)
     return (
-        signal_strength(str(event.get("agent", "")), output)
+        signal_strength(str(event.get("agent", "")), output, signals=signals)
         - weights.cost * math.log1p(weights.cost_scale * cost)
         - weights.latency * math.log1p(latency_ms / weights.latency_scale_ms)
     )
@@ -74,16 +86,12 @@ def _items(output: object) -> Iterable[object]:
     return output if isinstance(output, list | tuple) else (output,)
 
 
-def _signals(item: Mapping[Any, Any]) -> Iterable[float | None]:
-    yield _share(item.get("profit_pct"), FULL_PROFIT_PCT)
-    yield _share(item.get("risk_score"), FULL_RISK_SCORE)
-    change = _number(item.get("daily_change"))
-    yield _share(None if change is None else abs(change), FULL_DAILY_CHANGE)
-
-
-def _share(value: object, full: float) -> float | None:
-    number = _number(value)
-    return None if number is None else min(1.0, max(0.0, number / full))
+def _share(item: Mapping[Any, Any], name: str, full: float) -> float | None:
+    """How strong a field of an item is, in 0..1; None if it is not a number."""
+    number = _number(item.get(name.strip("|")))
+    if number is None:
+        return None
+    return min(1.0, max(0.0, (abs(number) if name.startswith("|") else number) / full))
 
 
 def _number(value: object) -> float | None:

@@ -45,6 +45,7 @@ class AgentSpec:
     execution_sensitive: bool = False
     sandbox_editable: bool = False
     reward: Weights = field(default_factory=Weights)
+    domain: str | None = None  # the package that knows what its inputs and signals mean
 
     @property
     def prompt_paths(self) -> tuple[str, ...]:
@@ -95,6 +96,7 @@ class Manifest:
     ab_test: ABTest = ABTest()
     critique_pairs: tuple[tuple[str, str], ...] = ()  # (critic, target)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    domain: str | None = None  # a package that offers DOMAIN; see agents/domain.py
 
     def agent(self, name: str) -> AgentSpec:
         """The agent of that name; an unknown one is bad input."""
@@ -116,7 +118,8 @@ def load_manifest(root: Path | None = None) -> Manifest:
 
 def _manifest(raw: Mapping[str, Any]) -> Manifest:
     defaults = raw.get("defaults") or {}
-    specs = [_spec(defaults | entry) for entry in raw["agents"]]
+    domain = raw.get("domain")
+    specs = [_spec(defaults | entry | {"domain": domain}) for entry in raw["agents"]]
     shared = {
         path: [spec.name for spec in specs if spec.prompt] if affected == EVERYONE else affected
         for path, affected in (raw.get("prompts") or {}).items()
@@ -146,6 +149,7 @@ def _manifest(raw: Mapping[str, Any]) -> Manifest:
         ab_test=ABTest(**(raw.get("ab_test") or {})),
         critique_pairs=tuple(_pairs(raw.get("critique_pairs") or (), [spec.name for spec in specs])),
         defaults=defaults,
+        domain=domain,
     )
 
 

@@ -113,6 +113,9 @@ def _shown(value: object) -> str:
 
 def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
     """What a schema cannot see: names, files, modules and callables that are not there."""
+    domain = raw.get("domain")
+    if isinstance(domain, str) and (missing := callables.module_problem(domain)):
+        yield f"domain: {missing}"
     entries = [entry for entry in raw["agents"] if isinstance(entry, dict)]
     names = [entry["name"] for entry in entries if isinstance(entry.get("name"), str)]
     for name in dict.fromkeys(names):

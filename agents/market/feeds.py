@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.market.sources import SourceError, stamp
+from agents.domain import SourceError
+from agents.market.snapshot import stamp
 from agents.market.web import decoded
 
 MAX_TEXT: Final = 300  # characters of a headline

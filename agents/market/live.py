@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from agents.domain import Payload, SourceError
 from agents.market import feeds
-from agents.market.sources import HISTORY_DAYS, Payload, SourceError, checked, stamp
+from agents.market.snapshot import HISTORY_DAYS, checked, stamp
 from agents.market.web import Web
 from telemetry.edge import threads
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from agents.market.sources import SourceError
+from agents.domain import SourceError
 from telemetry.edge.files import write_atomic
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """The model that needs no key: applies the prompt's rules to the question, for real, and nothing else.
 
-It reads the system text, takes the fenced `rules` (agents/rules.py), and answers the JSON question of the last
-user message by an analyst (agents/analysts.py: the vocabulary of rules, and the naive defaults that hold for a
-prompt without any). So a better rule really scores better. The answer is fitted to the schema that was asked
-for, so a text inside the question can never change its shape.
+It takes the fenced `rules` of the system text and answers the JSON question of the last user message by an analyst:
+one of the engine's (analysts/) or one it was given, each with naive defaults for a prompt without rules. So a better
+rule really scores better. The answer is fitted to the schema that was asked for, so a text inside the question can
+never change its shape.
 
-Deterministic. With `noise` P, a call errs with probability P (agents/noise.py); what is drawn depends on the seed,
-the messages and `agents.nonce.nonce` alone: trials of one case, told apart by their nonce, err independently, and
-a rerun errs alike. Rows and reports say `provider: "offline"`; it costs 0.0 USD, a token is taken as 4 characters.
+Deterministic. With `noise` P, a call errs with probability P (noise.py); what is drawn depends on the seed, the
+messages and the nonce alone: trials of one case, told apart by their nonce, err independently, and a rerun errs alike.
+Rows and reports say `provider: "offline"`; it costs 0.0 USD, a token is taken as 4 characters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Any
 
 from agents.model.call import Completion, Message, log_call
 from agents.model.nonce import nonce
-from agents.offline import analysts, noise, rules
+from agents.offline import noise, rules
+from agents.offline.analysts import GENERIC
+from agents.offline.vocabulary import Analyst, chosen
 
 NAME = "offline-rules-1"
 CHARS_PER_TOKEN = 4
@@ -30,11 +32,13 @@ class OfflineModel:
 
     provider, model = "offline", NAME
 
-    def __init__(self, noise: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self, noise: float = 0.0, seed: int = 0, analysts: Mapping[str, Analyst] | None = None
+    ) -> None:
         if not 0.0 <= noise <= 1.0:
             raise ValueError(f"noise must be between 0 and 1, not {noise}")
-        self.noise = noise
-        self.seed = seed
+        self.noise, self.seed = noise, seed
+        self.analysts = {**GENERIC, **(analysts or {})}
 
     async def complete(
         self,
@@ -72,11 +76,12 @@ class OfflineModel:
         """The answer to a question under a system text: pure, but for the nonce of the trial."""
         payload = _payload(user)
         told = rules.read(system)
-        analyst = analysts.choose(told, payload)
-        answer = {"items": []} if analyst is None else analyst(told, payload)
+        analyst = chosen(self.analysts, told, payload)
+        answer = {"items": []} if analyst is None else analyst.answer(told, payload)
         if self.noise:
             draw = noise.generator(str(self.seed), nonce.get(), system, user)
-            answer = noise.perturbed(answer, payload, schema, self.noise, draw)
+            subjects = [one.subject for one in self.analysts.values() if one.subject]
+            answer = noise.perturbed(answer, payload, schema, self.noise, draw, subjects)
         return answer if schema is None else fitted(answer, schema)
 
 

@@ -1,4 +1,4 @@
-"""How does the offline model err? In a defined way, at a known rate, the same way again for the same question.
+"""Errors of the offline model: of a defined kind, at a known rate, the same again for the same question.
 
 One call errs with probability `rate`. Then one of these happens to its list of items, each as likely as the
 others that are possible: an item is dropped; a judgement in an item is altered (a word becomes another allowed
@@ -10,19 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Item = dict[str, Any]
 Json = Mapping[str, Any]
-
-# payload list -> (its id field, the answer's id field): what an invented item may be about
-_SUBJECTS = {
-    "series": ("series", "series"),
-    "headlines": ("id", "headline_id"),
-    "candidates": ("id", "candidate_id"),
-    "items": ("index", "item"),
-}
+Subject = tuple[
+    str, str, str
+]  # what an invented item may be about: payload list, its id field, the answer's id field
 
 
 def generator(*parts: str) -> random.Random:
@@ -31,13 +26,20 @@ def generator(*parts: str) -> random.Random:
     return random.Random(int.from_bytes(digest[:16], "big"))
 
 
-def perturbed(answer: Item, payload: Json, schema: Json | None, rate: float, draw: random.Random) -> Item:
+def perturbed(
+    answer: Item,
+    payload: Json,
+    schema: Json | None,
+    rate: float,
+    draw: random.Random,
+    subjects: Iterable[Subject] = (),
+) -> Item:
     """The answer, or with probability `rate` one with an error in it."""
     items = answer.get("items")
     if not isinstance(items, list) or draw.random() >= rate:
         return answer
     shape = _item_schema(schema)
-    left_out = _left_out(items, payload, shape)
+    left_out = _left_out(items, payload, shape, subjects)
     alterable = [(index, field) for index, item in enumerate(items) for field in _judgements(item, shape)]
     per_item = "findings" in payload  # one answer per finding is due: dropping one would be another error
     options = (
@@ -77,8 +79,10 @@ def _is_judgement(rule: Json) -> bool:
     )
 
 
-def _left_out(items: list[Item], payload: Json, shape: Json) -> list[tuple[str, Any]]:
-    for key, (name, asked) in _SUBJECTS.items():
+def _left_out(
+    items: list[Item], payload: Json, shape: Json, subjects: Iterable[Subject]
+) -> list[tuple[str, Any]]:
+    for key, name, asked in subjects:
         rows = payload.get(key)
         if isinstance(rows, list) and asked in shape["properties"]:
             taken = {item.get(asked) for item in items}

@@ -1,4 +1,4 @@
-"""What does a prompt tell in numbers and lists? Reads the fenced `rules` blocks of a system text.
+"""Reads what a prompt tells in numbers and lists: the fenced `rules` blocks of a system text.
 
 A block is flat YAML: numbers, yes/no, words, lists of terms, and maps from a term to a number or word.
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,54 +27,73 @@ _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTA
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a `rules` block."""
+
+    kind: str  # number | flag | word | terms | weights | numbers | words
+    default: Any
+    means: str
+    scale: float = 0.0  # a usual size of a number: where to look when the prompt does not set it
+    whole: bool = False  # numbers: only whole ones make sense
+    choices: tuple[str, ...] = ()
+    by_series: bool = False  # there is also `<key>_by_series`, a map from series id to number, which wins
+    in_text: bool = (
+        False  # terms looked up in the input's texts: only cases that hold a term can change with it
+    )
+    mends: tuple[str, ...] = ()  # words of a failed grade that say that this key may be at fault; empty: any
+    tuned: bool = True  # may be changed by a search
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one system text, read with a default for each key that is not given."""
+    """The rules of one system text; what it does not say, or says in the wrong kind, has the table's default."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    keys: Mapping[str, Key] = field(default_factory=dict)  # the table of the analyst that reads them
 
-    def number(self, key: str, default: float) -> float:
+    def number(self, key: str) -> float:
         """A finite number."""
         value = _number(self.values.get(key))
-        return default if value is None else value
+        return float(self.keys[key].default) if value is None else value
 
-    def flag(self, key: str, default: bool) -> bool:
+    def number_for(self, key: str, name: str) -> float:
+        """The number for one name: from `<key>_by_series`, else `<key>`."""
+        specific = self.values.get(f"{key}_by_series")
+        value = _number(specific.get(name)) if isinstance(specific, dict) else None
+        return self.number(key) if value is None else value
+
+    def flag(self, key: str) -> bool:
         """Yes or no."""
-        value = self.values.get(key)
+        value, default = self.values.get(key), bool(self.keys[key].default)
         return value if isinstance(value, bool) else _FLAGS.get(str(value).lower(), default)
 
-    def word(self, key: str, default: str) -> str:
+    def word(self, key: str) -> str:
         """One word or phrase."""
         value = self.values.get(key)
-        return value if isinstance(value, str) and value else default
+        return value if isinstance(value, str) and value else str(self.keys[key].default)
 
-    def terms(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
-        """A list of terms."""
+    def terms(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """A list of terms; `default` is for a key that the table knows by its family only (`allowed_<field>`)."""
         value = self.values.get(key)
         if not isinstance(value, list):
-            return tuple(default)
+            return tuple(self.keys[key].default) if default is None else default
         return tuple(str(term) for term in value if isinstance(term, str | int | float) and str(term).strip())
 
-    def weights(self, key: str, default: Mapping[str, float] | None = None) -> dict[str, float]:
+    def weights(self, key: str) -> Mapping[str, float]:
         """A map from a term to a number."""
         value = self.values.get(key)
         if not isinstance(value, dict):
-            return dict(default or {})
-        numbers = {str(term): _number(weight) for term, weight in value.items()}
-        return {term: weight for term, weight in numbers.items() if weight is not None}
+            return dict(self.keys[key].default)
+        weighed = {str(term): _number(weight) for term, weight in value.items()}
+        return {term: weight for term, weight in weighed.items() if weight is not None}
 
-    def words(self, key: str, default: Mapping[str, str] | None = None) -> dict[str, str]:
+    def words(self, key: str) -> Mapping[str, str]:
         """A map from a term to a word."""
         value = self.values.get(key)
         if not isinstance(value, dict):
-            return dict(default or {})
+            return dict(self.keys[key].default)
         return {str(term): word for term, word in value.items() if isinstance(word, str)}
-
-    def number_for(self, key: str, name: str, default: float) -> float:
-        """The number for one name: from `<key>_by_series`, else `<key>`, else the default."""
-        specific = self.values.get(f"{key}_by_series")
-        value = _number(specific.get(name)) if isinstance(specific, dict) else None
-        return self.number(key, default) if value is None else value
 
 
 @functools.cache

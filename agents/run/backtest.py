@@ -1,4 +1,4 @@
-"""What would the agents have said on each of the last N days? A back-test that gives telemetry its history on day one.
+"""A back-test over the last N days, which gives telemetry its history on day one.
 
 Every run is as of its day, on inputs built from that day's line and earlier ones; its row has `source: "replay"` and
 `as_of`. A day that an agent has already been replayed on with the same prompt is skipped, unless its run failed for
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agents.manifest import AgentSpec
-from agents.market.sources import SourceError
-from agents.run.runner import Inputs, Loaded, Result, Runner
+from agents.run.runner import Result, Runner
+from agents.run.source import Inputs
 from telemetry import logger
 from telemetry.names import INFRASTRUCTURE
 
@@ -61,11 +61,7 @@ async def replay(
         for day, spec in work:
             if outcome.stopped:
                 return
-            try:
-                loaded: Loaded | SourceError = await inputs.get(spec.inputs, day)
-            except SourceError as problem:
-                loaded = problem
-            result = await runner.run(spec, loaded, day)
+            result = await runner.run(spec, await inputs.tried(spec.inputs, day), day)
             outcome.results.append(result)
             done(result)
             failing = failing + 1 if result.error_kind in INFRASTRUCTURE else 0

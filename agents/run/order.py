@@ -1,4 +1,4 @@
-"""In which order do the agents run? Those that watch the market at once; then who reviews them; then who proposes.
+"""The order in which agents run: those that read the domain's inputs at once; then who reviews them; then who proposes.
 
 A reviewer runs once per reviewed agent, over this run's outputs, or the latest ones on disk when it runs alone.
 The meta agent runs once, over everything the reviewers found.
@@ -15,19 +15,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.manifest import AgentSpec, Manifest
-from agents.market.sources import KINDS, SourceError
-from agents.run.runner import Inputs, Loaded, Result, Runner, packed
+from agents.run.runner import Result, Runner
+from agents.run.source import Inputs, Loaded, packed
 from agents.run.standing import Standing, standings
 from telemetry.edge.files import write_json
-from telemetry.edge.repo import here
+from telemetry.edge.repo import OUTPUTS, Repo
 
-OUTPUTS: Final = "agents/outputs"
+IMPROVING: Final = ("outputs", "findings")  # what reviewers and proposers read: the other agents' words
 WRITERS: Final = 4  # 200 files: 0.2 s instead of 1.2 s on a busy disk; more brings nothing
 
 Done = Callable[[Result], None]  # told of every result as it comes
 
 
 async def run_waves(
+    repo: Repo,
     manifest: Manifest,
     chosen: Sequence[AgentSpec],
     runner: Runner,
@@ -38,19 +39,14 @@ async def run_waves(
     """Run the chosen agents, wave by wave; the results in that order."""
 
     async def watch(spec: AgentSpec) -> Result:
-        try:
-            loaded: Loaded | SourceError = await inputs.get(spec.inputs, day)
-        except SourceError as problem:
-            loaded = problem
-        return _told(done, await runner.run(spec, loaded, day))
+        return _told(done, await runner.run(spec, await inputs.tried(spec.inputs, day), day))
 
     reviewers = [spec for spec in chosen if spec.inputs == "outputs"]
-    lately = (
-        standings() if reviewers else {}
-    )  # before the first call: telemetry that cannot be read stops us here
-    results = list(await asyncio.gather(*(watch(spec) for spec in chosen if spec.inputs in KINDS)))
+    # Before the first call: telemetry that cannot be read stops us here.
+    lately = standings() if reviewers else {}
+    results = list(await asyncio.gather(*map(watch, watchers(chosen))))
     if reviewers:
-        reviewed = results or _on_disk(spec for spec in manifest.enabled() if spec.inputs in KINDS)
+        reviewed = results or _on_disk(repo, watchers(manifest.enabled()))
         pairs = [(target, lately.get(target.agent, Standing())) for target in reviewed]
         results += await asyncio.gather(
             *(
@@ -64,11 +60,15 @@ async def run_waves(
     if proposers:
         names = {spec.name for spec in manifest.agents if spec.inputs == "outputs"}
         reviews = [result for result in results if result.agent in names] if reviewers else []
-        given = packed(
-            _findings(manifest, reviews or _on_disk(s for s in manifest.agents if s.name in names))
-        )
+        reviews = reviews or _on_disk(repo, (spec for spec in manifest.agents if spec.name in names))
+        given = packed(_findings(manifest, reviews))
         results += await asyncio.gather(*(_propose(spec, given, runner, done, results) for spec in proposers))
     return results
+
+
+def watchers(specs: Iterable[AgentSpec]) -> list[AgentSpec]:
+    """The agents that read the domain's inputs."""
+    return [spec for spec in specs if spec.inputs not in IMPROVING]
 
 
 def _worth_a_review(target: Result, standing: Standing) -> bool:
@@ -126,12 +126,12 @@ def _findings(manifest: Manifest, reviews: Iterable[Result]) -> dict[str, Any]:
     }
 
 
-def _on_disk(specs: Iterable[AgentSpec]) -> list[Result]:
+def _on_disk(repo: Repo, specs: Iterable[AgentSpec]) -> list[Result]:
     """The latest outputs of these agents, as far as there are any."""
     results = []
     for spec in specs:
         try:
-            document = json.loads((here() / OUTPUTS / f"{spec.name}.json").read_text(encoding="utf-8"))
+            document = json.loads((repo / OUTPUTS / f"{spec.name}.json").read_text(encoding="utf-8"))
             results.append(
                 Result(
                     spec.name,

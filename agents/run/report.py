@@ -1,4 +1,4 @@
-"""What does a person see of a run? A line per result while it runs, a table at the end; for machines, one document."""
+"""What a person sees of a run: a line per result while it runs, a table at the end; for machines, one document."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from agents.run.backtest import Replay
-from agents.run.order import OUTPUTS, Done
+from agents.run.order import Done
 from agents.run.runner import Result
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
+from telemetry.edge.repo import OUTPUTS
 
 WIDTH = 140  # columns of the table where there is no terminal to ask
 
@@ -42,7 +43,7 @@ def counter(total: int, quiet: bool) -> Done:
 
 
 def report(results: Sequence[Result], watchers: Collection[str], args: argparse.Namespace) -> int:
-    """Show the results; the run was stopped if the budget was, or if nobody who watches the market came through.
+    """Show the results; the run was stopped if the budget was, or if nobody who watches came through.
 
     Reviewers and the meta agent live on what the others said: without it they come through by having nothing to do.
     """

@@ -1,43 +1,27 @@
-"""How is one agent run, and what came of it? Whatever an agent does, the result is one row and one `Result`.
+"""Runs one agent: whatever it does, the result is one row and one `Result`.
 
 An agent that hangs, crashes, exits or returns garbage becomes an error of a known kind; so does a source that failed.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.base import BaseAgent, Item, build_agent, in_thread
+from agents.base import BaseAgent, Item, build_agent
+from agents.domain import SourceError
 from agents.manifest import AgentSpec
-from agents.market.sources import Source, SourceError
 from agents.model.call import Model
+from agents.run.source import Loaded
 from agents.texts.prompt_set import PromptSet
 from telemetry import logger
 from telemetry.record.run import instrument_agent_call_async
 
-SOURCE_TIMEOUT_S: Final = 60.0  # the last net; a live loader has shorter limits of its own
 _ROW: Final = (
     "ts", "source", "source_mode", "prompt_hash", "model", "provider", "latency_ms", "tokens_in", "tokens_out",
     "cost_usd", "cost_source", "signal_strength", "reward", "scoring_version", "error", "error_kind",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """One input as bytes, so that every agent gets a copy of its own, and its hash."""
-
-    body: bytes
-    hash: str
-    as_of: str
-
-    def copy(self) -> dict[str, Any]:
-        import orjson
-
-        payload: dict[str, Any] = orjson.loads(self.body)
-        return payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,45 +54,6 @@ class Result:
             "input_hash": self.input_hash,
         }
         return about | {name: self.row.get(name) for name in _ROW} | {"output": self.output}
-
-
-class Inputs:
-    """Loads each kind of input once per day, whoever asks for it."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self._tasks: dict[tuple[str, str | None], asyncio.Task[Loaded]] = {}
-
-    async def get(self, kind: str, day: str | None) -> Loaded:
-        """The input; raises SourceError for everyone who asks when the source has failed."""
-        key = (kind, day)
-        if key not in self._tasks:
-            self._tasks[key] = asyncio.create_task(self._load(kind, day))
-        return await asyncio.shield(self._tasks[key])
-
-    async def _load(self, kind: str, day: str | None) -> Loaded:
-        try:
-            if (
-                self.source.mode == "snapshot"
-            ):  # a file that is in memory after the first day: no thread needed
-                return packed(self.source.load(kind, day))
-            async with asyncio.timeout(SOURCE_TIMEOUT_S):
-                return packed(await in_thread(lambda: self.source.load(kind, day)))
-        except SourceError:
-            raise
-        except TimeoutError:
-            raise SourceError(f"{kind}: nothing from the source within {SOURCE_TIMEOUT_S:g} s") from None
-        except Exception as problem:
-            raise SourceError(f"{kind}: {type(problem).__name__}: {problem}") from problem
-
-
-def packed(payload: Mapping[str, Any]) -> Loaded:
-    """The payload frozen as bytes."""
-    import orjson
-
-    from agents.market.sources import input_hash
-
-    return Loaded(orjson.dumps(payload), input_hash(payload), str(payload.get("as_of") or "")[:10])
 
 
 class Runner:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agents.domain import load_domain
 from agents.manifest import Manifest, load_manifest
 from agents.model_flags import ModelOptions
 from agents.texts import variants
@@ -72,7 +73,8 @@ def _measured(night: Night, manifest: Manifest) -> tuple[Plan, Board, str]:
         plan = make_plan(manifest, night.prompts, settings, shards.model)
         return plan, *merge(plan, shards)
     ask = asked(night, manifest)
-    model = ask.model(spec.model for spec in manifest.enabled())
+    models = [spec.model for spec in manifest.enabled()]
+    model = ask.model(models, load_domain(manifest.domain).analysts)
     plan = make_plan(manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
         return plan, Board(plan), ""

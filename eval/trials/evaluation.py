@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base import build_agent
+from agents.domain import load_domain
 from agents.manifest import AgentSpec
 from agents.model.call import Model
 from agents.model_flags import ModelOptions
@@ -105,7 +106,8 @@ def evaluate(
     """
     git = GitState()
     started = time.monotonic()
-    model = options.ask.model(target.spec.model for target in targets)
+    analysts = load_domain(targets[0].spec.domain if targets else None).analysts
+    model = options.ask.model((target.spec.model for target in targets), analysts)
     prompts = PromptSet()
     breaker = Breaker(limit=max(8, 2 * options.ask.concurrency))
     if journal_path is None:

@@ -1,1 +1,25 @@
-"""How the offline model criticises, proposes and patches."""
+"""What the offline model makes of the tasks that improve agents: critiques, proposals and patches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agents.manifest import Manifest
+    from agents.offline.vocabulary import Analyst
+
+
+def analysts(manifest: Manifest) -> dict[str, Analyst]:
+    """The tasks of the manifest's domain, and those that improve its agents."""
+    from agents.domain import load_domain
+    from agents.offline.analysts import GENERIC
+    from agents.offline.vocabulary import Analyst
+    from meta.offline import critique, patch, propose
+
+    known = {**GENERIC, **load_domain(manifest.domain).analysts}
+    return {
+        **known,
+        "critique": Analyst(critique.answer, critique.KEYS),
+        "propose": Analyst(propose.knowing(known), propose.KEYS),
+        "patch": Analyst(patch.answer),
+    }

@@ -1,23 +1,14 @@
-"""How does the offline model criticise? By rules: defects of items, kinds of cases that fail, telemetry, its own view.
-
-Keys of the `rules` block beside those of `review` (agents/analysts.py), with their naive defaults:
-  `min_failing` 1, `failing_share` 0   a kind of tune case is an issue from so many failures, and this share, on
-  `failing_share_high` 1.1             ... of high severity from this share on
-  `max_issues` 12
-  `max_error_share` 1.1                runs that failed
-  `low_reward` -1e9                    mean reward below this does not pay
-  `alarm_score` 101                    a risk score from here on should show in the critic's own signals
-"""
+"""How the offline model criticises: defects of items, kinds of cases that fail, telemetry, its own view."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from agents.offline import analysts
-from agents.offline.analysts import review as analyst_review
+from agents.offline.analysts import review
 from agents.offline.rules import Rules
+from agents.offline.vocabulary import names, number
 
 Row = Mapping[str, Any]
 Issue = dict[str, Any]
@@ -25,7 +16,21 @@ Advice = dict[str, Any]
 
 SEVERITIES = ("high", "med", "low")
 PRIORITY = {"high": "P1", "med": "P2", "low": "P2"}  # P0 is for what loses money or data now: not its to say
-NEVER = 1e9
+
+KEYS: Final = {
+    **review.KEYS,
+    "min_failing": number(1, "a kind of tune case is an issue from so many failures ...", 3, whole=True),
+    "failing_share": number(0.0, "... and this share of its cases on", 0.25),
+    "failing_share_high": number(1.1, "... of high severity from this share on", 0.6),
+    "max_issues": number(12, "the worst are kept", 6, whole=True),
+    "max_error_share": number(1.1, "share of failed runs that is an issue", 0.1),
+    "low_reward": number(-1e9, "mean reward below this does not pay", 0.05),
+    "alarm_score": number(
+        101, "a risk score from here on should show in a colleague's notes too", 70, whole=True
+    ),
+    "quiet_values": names("values of a field that say that a day is quiet ..."),
+    "loud_values": names("... unless the item has one of these as well"),
+}
 
 
 def answer(rules: Rules, payload: Row) -> dict[str, Any]:
@@ -37,7 +42,7 @@ def answer(rules: Rules, payload: Row) -> dict[str, Any]:
         *_own_view(rules, payload),
     ]
     found.sort(key=lambda pair: SEVERITIES.index(pair[0]["severity"]))
-    chosen = found[: int(rules.number("max_issues", 12))]
+    chosen = found[: int(rules.number("max_issues"))]
     return {
         "issues": [issue for issue, _ in chosen],
         "recommendations": [_advice(issue, change) for issue, change in chosen if change],
@@ -55,7 +60,7 @@ def _advice(issue: Issue, change: str) -> Advice:
 def _reviewed(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
     """What the review of single items finds, one issue per kind of defect."""
     seen: set[str] = set()
-    for finding in analyst_review.answer(rules, payload)["items"]:
+    for finding in review.answer(rules, payload)["items"]:
         if finding["defect"] in seen:
             continue
         seen.add(finding["defect"])
@@ -69,12 +74,12 @@ def _failing_kinds(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
     for tag, counts in tags.items():
         failing, of = counts["failing"], counts["of"]
         share = failing / of if of else 0.0
-        if failing < rules.number("min_failing", 1) or share < rules.number("failing_share", 0.0):
+        if failing < rules.number("min_failing") or share < rules.number("failing_share"):
             continue
         example = next((case for case in payload.get("failing_cases") or () if tag in case["tags"]), None)
         if example is None:
             continue
-        high = share >= rules.number("failing_share_high", 1.1)
+        high = share >= rules.number("failing_share_high")
         reason = str(example["reasons"][0]) if example["reasons"] else str(example["id"])
         issue = {
             "title": f"{tag} cases fail",
@@ -88,14 +93,14 @@ def _failing_kinds(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
 def _telemetry(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
     figures = payload.get("telemetry") or {}
     errors, reward = figures.get("error_rate"), figures.get("avg_reward")
-    if errors is not None and errors >= rules.number("max_error_share", 1.1):
+    if errors is not None and errors >= rules.number("max_error_share"):
         yield (
             _issue(
                 "runs fail", _quote(figures, "error_rate"), "what these runs would have found is lost", "high"
             ),
             "",
         )
-    if reward is not None and reward < rules.number("low_reward", -NEVER):
+    if reward is not None and reward < rules.number("low_reward"):
         yield (
             _issue(
                 "the mean reward does not pay for a run",
@@ -111,37 +116,46 @@ def _own_view(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
     """Where critic and colleague tell different stories about the same day."""
     own = [row for row in payload.get("own_output") or () if isinstance(row, dict)]
     items = [row["item"] for row in payload.get("items") or () if isinstance(row.get("item"), dict)]
-    alarm = rules.number("alarm_score", 101)
-    quiet = [
-        row for row in own if row.get("regime") in ("calm", "normal") and row.get("signal") != "risk_off"
-    ]
-    loud = [
-        row for row in items if isinstance(row.get("risk_score"), int | float) and row["risk_score"] >= alarm
-    ]
-    if loud and quiet and len(quiet) == len(own):
+    if (loud := _loud(rules, items)) and own and _quiet(rules, own) == own:
         yield (
             _issue(
-                "a high risk score on a day without stress in the markets",
+                "a high risk score on a day that the critic calls quiet",
                 _quote(loud[0], "risk_score"),
-                "readers are alarmed by news that the markets do not mind",
+                "readers are alarmed by what others do not mind",
                 "low",
             ),
             "",
         )
-    threats = [
-        row for row in own if isinstance(row.get("risk_score"), int | float) and row["risk_score"] >= alarm
-    ]
-    calm = [row for row in items if row.get("regime") == "calm"]
-    if threats and calm:
+    if _loud(rules, own) and (quiet := _quiet(rules, items)):
         yield (
             _issue(
-                "a calm regime on a day of grave news",
-                _quote(calm[0], "regime"),
-                "readers are lulled while the news says otherwise",
+                "a quiet note on a day that alarms the critic",
+                _quote(quiet[0], _quiet_field(rules, quiet[0])),
+                "readers are lulled while others say otherwise",
                 "low",
             ),
             "",
         )
+
+
+def _loud(rules: Rules, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    alarm = rules.number("alarm_score")
+    return [
+        row for row in rows if isinstance(row.get("risk_score"), int | float) and row["risk_score"] >= alarm
+    ]
+
+
+def _quiet(rules: Rules, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    loud = rules.terms("loud_values")
+    return [
+        row for row in rows if _quiet_field(rules, row) and not any(value in loud for value in row.values())
+    ]
+
+
+def _quiet_field(rules: Rules, row: Row) -> str:
+    """The field that says so; empty if none does."""
+    quiet = rules.terms("quiet_values")
+    return next((field for field, value in row.items() if value in quiet), "")
 
 
 def _issue(title: str, evidence: str, impact: str, severity: str) -> Issue:
@@ -151,6 +165,3 @@ def _issue(title: str, evidence: str, impact: str, severity: str) -> Issue:
 def _quote(row: Row, field: str) -> str:
     """The field as it stands in the input's JSON."""
     return f'"{field}": {json.dumps(row[field], ensure_ascii=False)}'
-
-
-analysts.register("critique", answer)

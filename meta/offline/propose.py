@@ -1,35 +1,50 @@
-"""How does the offline model propose? It names single changes of the `rules` block that might mend the failing cases.
+"""How the offline model proposes: it names single changes of the `rules` block that might mend the failing cases.
 
 The search behind it (meta/rule_moves.py) is told the prompt and the cases, as any model is. Which of its ideas are good
-is found out by whoever asked, on the tune cases. Keys of its own rules, with their naive defaults:
-  `max_terms` 20, `term_words` 1, `min_failing` 1   how many terms are mined, of how many words, from how many cases
+is found out by whoever asked, on the tune cases.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from agents.offline import analysts
 from agents.offline.rules import Rules
+from agents.offline.vocabulary import Analyst, Answer, number
 from meta.offline import rule_text
 from meta.offline.rule_moves import Move, moves
 
 Row = Mapping[str, Any]
 
+KEYS: Final = {
+    "max_terms": number(20, "how many terms are mined from failing cases ...", 20, whole=True),
+    "term_words": number(1, "... of at most so many words ...", 1, whole=True),
+    "min_failing": number(1, "... that stand in at least so many of them", 1, whole=True),
+}
 
-def answer(rules: Rules, payload: Row) -> dict[str, Any]:
-    """As many proposals as are wanted, each a single idea."""
+
+def knowing(analysts: Mapping[str, Analyst]) -> Answer:
+    """The judgement of one who knows which rules these analysts take."""
+
+    def answer(rules: Rules, payload: Row) -> dict[str, Any]:
+        """As many proposals as are wanted, each a single idea."""
+        return _proposals(rules, payload, analysts)
+
+    return answer
+
+
+def _proposals(rules: Rules, payload: Row, analysts: Mapping[str, Analyst]) -> dict[str, Any]:
     prompt = str(payload.get("prompt") or "")
     values = rule_text.read(prompt)
     ideas = moves(
         values,
+        analysts,
         [case for case in payload.get("failing_cases") or () if isinstance(case, dict)],
         [case for case in payload.get("passing_cases") or () if isinstance(case, dict)],
-        max_terms=int(rules.number("max_terms", 20)),
-        term_words=int(rules.number("term_words", 1)),
-        min_failing=int(rules.number("min_failing", 1)),
+        max_terms=int(rules.number("max_terms")),
+        term_words=int(rules.number("term_words")),
+        min_failing=int(rules.number("min_failing")),
         draw=random.Random(f"propose {payload.get('seed')}"),
     )
     found: list[dict[str, Any]] = []
@@ -54,6 +69,3 @@ def _edits(prompt: str, idea: Move) -> Iterator[dict[str, str]]:
     except rule_text.EditError:
         return
     yield from made
-
-
-analysts.register("propose", answer)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.offline.rules import found
-from agents.offline.vocabulary import Key, keys_of, known_keys
+from agents.offline.rules import Key, found
+from agents.offline.vocabulary import Analyst, known_keys, tuned_keys
 from meta.offline.term_mining import Mined, mine, texts_in, why_failed
 
 WEIGHT_FACTORS = (0.5, 0.75, 1.25, 1.5)  # of terms that failing cases hold
@@ -33,10 +33,19 @@ class Move:
     told: str  # in words
 
 
-def moves(values: Values, failing: Sequence[Mapping[str, Any]], passing: Sequence[Mapping[str, Any]],
-          *, max_terms: int, term_words: int, min_failing: int, draw: random.Random) -> list[Move]:  # fmt: skip
+def moves(
+    values: Values,
+    analysts: Mapping[str, Analyst],
+    failing: Sequence[Mapping[str, Any]],
+    passing: Sequence[Mapping[str, Any]],
+    *,
+    max_terms: int,
+    term_words: int,
+    min_failing: int,
+    draw: random.Random,
+) -> list[Move]:
     """Every move, each once: first those on what is set, then keys not set yet and mined terms by their worth."""
-    keys = keys_of(str(values.get("analyst", ""))) or known_keys(values)
+    keys = tuned_keys(analysts.get(str(values.get("analyst", "")))) or known_keys(analysts, values)
     reasons = [why_failed(case) for case in failing]
     names = sorted(_series(failing))
     texts = "\n".join(text for case in failing for text in texts_in(case.get("input")))

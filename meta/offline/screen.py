@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.base import BaseAgent, build_agent
+from agents.domain import load_domain
 from agents.manifest import AgentSpec
 from agents.model.call import Completion, Message
-from agents.offline import analysts
 from agents.offline.model import OfflineModel, fitted
 from agents.offline.rules import Rules, pattern
-from agents.offline.vocabulary import keys_of
+from agents.offline.vocabulary import chosen, tuned_keys
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import grade
 from eval.suites import Case
@@ -33,10 +33,10 @@ class NotSimple(Exception):
 class _Answering:
     """A model that gives the answer it was handed, and notes what it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, offline: OfflineModel) -> None:
+        self.offline = offline
         self.data: Any = None
         self.asked: list[tuple[str, str, Mapping[str, Any] | None]] = []
-        self.offline = OfflineModel()
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, **_: Any
@@ -55,28 +55,28 @@ class _Question:
 
 
 class _Remembering(Rules):
-    """Rules that work out a list or map once: they are asked for it at every headline."""
+    """Rules that work out a list or map once: they are asked for it at every text of a question."""
 
-    def terms(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
+    def terms(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         value = self.values.get(key)
         if value is None:
-            return tuple(default)
+            return super().terms(key, default)
         if id(value) not in _lists:
             _lists[id(value)] = (value, super().terms(key, default))
         return _lists[id(value)][1]
 
-    def weights(self, key: str, default: Mapping[str, float] | None = None) -> dict[str, float]:
+    def weights(self, key: str) -> Mapping[str, float]:
         value = self.values.get(key)
         if value is None:
-            return super().weights(key, default)
+            return super().weights(key)
         if id(value) not in _maps:
-            _maps[id(value)] = (value, super().weights(key, default))
+            _maps[id(value)] = (value, super().weights(key))
         return _maps[id(value)][1]
 
 
 # By identity; the value is kept beside, so that its identity stays its own.
 _lists: dict[int, tuple[Any, tuple[str, ...]]] = {}
-_maps: dict[int, tuple[Any, dict[str, float]]] = {}
+_maps: dict[int, tuple[Any, Mapping[str, float]]] = {}
 
 
 class OfflineScreen:
@@ -99,7 +99,7 @@ class OfflineScreen:
         for unit in self.units:
             name = unit.spec.name
             if name not in self._agents:
-                self._models[name] = _Answering()
+                self._models[name] = _Answering(OfflineModel(analysts=load_domain(unit.spec.domain).analysts))
                 self._agents[name] = build_agent(unit.spec, self.prompts, self._models[name])
             model = self._models[name]
             model.data = None
@@ -127,8 +127,8 @@ class OfflineScreen:
             if name not in rules:
                 rules[name] = _Remembering(self._values(unit.spec, text))
             told = rules[name]
-            analyst = analysts.choose(told, question.payload)
-            answer = {"items": []} if analyst is None else analyst(told, question.payload)
+            analyst = chosen(self._models[name].offline.analysts, told, question.payload)
+            answer = {"items": []} if analyst is None else analyst.answer(told, question.payload)
             self.spent += 1
             key = (place, json.dumps(answer, sort_keys=True, default=str))
             if key not in self._known:
@@ -165,7 +165,7 @@ class OfflineScreen:
     def _changed_terms(self, spec: AgentSpec, before: str, after: str) -> set[str] | None:
         """The terms that come, go or weigh differently; None when more than terms changed."""
         old, new = self._values(spec, before), self._values(spec, after)
-        keys = keys_of(str(new.get("analyst", "")))
+        keys = tuned_keys(self._models[spec.name].offline.analysts.get(str(new.get("analyst", ""))))
         terms: set[str] = set()
         for name in old.keys() | new.keys():
             one, other = old.get(name), new.get(name)

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from meta.offline import patch as patch_analyst
-
 if TYPE_CHECKING:
     from agents.model.call import Model
     from meta.patches.recommendations import Recommendation
@@ -58,10 +56,8 @@ async def write_patch(
     model: Model, recommendation: Recommendation, path: str, source: str, refused: Sequence[str] = ()
 ) -> Written:
     """One answer; a failed call raises `LLMError`."""
-    from agents.offline import analysts
     from telemetry.record.run import instrument_agent_call_async
 
-    analysts.register("patch", patch_analyst.answer)
     question = {
         "task": "patch",
         "agent": recommendation.agent,

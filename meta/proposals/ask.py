@@ -12,7 +12,6 @@ from agents.manifest import AgentSpec, Manifest
 from agents.model import schema as schema_check
 from agents.model.call import Completion, Model
 from agents.texts.prompt_set import BETWEEN, PromptSet
-from meta.offline import propose as propose_offline  # noqa: F401 - the offline model learns the task
 from meta.offline.rule_text import Edit
 from meta.proposals.search import Proposal
 from telemetry import logger

@@ -1,4 +1,4 @@
-"""What is an agent worth lately? Pure functions from its runs to metrics, a state, and a row of the report."""
+"""What an agent is worth lately: pure functions from its runs to metrics, a state, and a row of the report."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agents.domain import load_domain
 from meta.worth import marginal
 from telemetry.names import INFRASTRUCTURE
 from telemetry.read.intervals import mean_lower_bound, mean_upper_bound
@@ -102,12 +103,13 @@ def assess(
     """One row per agent of the manifest and per unknown name in the telemetry, candidates first."""
     metrics = rolling_metrics(events, window, reward_floor)
     unique = marginal.unique_shares(events)
+    domain = load_domain(manifest.domain)
     by_agent: dict[str, list[Event]] = defaultdict(list)
     for event in events:
-        by_agent[str(event["agent"])].append(event)
+        by_agent[str(event["agent"])].append({**event, "day": marginal.day_of(event)})
     rows = []
     for spec in manifest.agents:
-        measured = metrics.get(spec.name)
+        measured, own = metrics.get(spec.name), by_agent[spec.name]
         where = state(spec, measured, min_n, reward_floor)
         if where == "candidate" and spec.name in manifest.retirement.exempt:
             where = "exempt"
@@ -119,9 +121,8 @@ def assess(
                 "execution_sensitive": spec.execution_sensitive,
                 **_shown(measured or {"n": 0, "rolling_avg_reward": None, "rewards": []}),
                 **unique.get(spec.name, {"signals": 0, "unique_signals": 0, "unique_share": None}),
-                "opportunities": marginal.opportunities(by_agent[spec.name]),
-                "hits": marginal.hits(by_agent[spec.name], outcomes),
-                "fills": marginal.fills(by_agent[spec.name], outcomes),
+                "hits": marginal.hits(own, outcomes, domain.came_true),
+                **{column.name: column.measure(own, outcomes) for column in domain.columns},
             }
         )
     known = {spec.name for spec in manifest.agents}

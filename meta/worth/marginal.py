@@ -1,10 +1,10 @@
-"""What would be lost without this agent? Signals only it gave, alerts that came true, opportunities that filled."""
+"""What would be lost without an agent: signals only it gave, alerts of its that came true."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,9 @@ from telemetry.edge.repo import here
 from telemetry.read.intervals import wilson
 
 OUTCOMES = Path("telemetry/outcomes.jsonl")
-OPPORTUNITY_PCT = 0.1  # net profit from which an opportunity counts, in percent
-TRADING_DAYS_PER_WEEK = 5
 
 Event = Mapping[str, Any]
+CameTrue = Callable[[Event], tuple[str, bool] | None]  # of an outcome: what it is about, and did it happen
 
 
 def day_of(event: Event) -> str:
@@ -25,7 +24,7 @@ def day_of(event: Event) -> str:
 
 
 def _said(event: Event) -> list[str]:
-    """The signals of a run; see telemetry.signals."""
+    """The signals of a run; see telemetry.record.signals."""
     return str(event.get("signals") or "").split()
 
 
@@ -46,22 +45,8 @@ def unique_shares(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     }
 
 
-def opportunities(events: Sequence[Event]) -> dict[str, Any] | None:
-    """How often an arbitrage agent finds something worth taking; None for agents of another trade."""
-    profits = [float(event["profit_pct"]) for event in events if event.get("profit_pct") is not None]
-    if not profits:
-        return None
-    days = len({day_of(event) for event in events})
-    worth = [profit for profit in profits if profit >= OPPORTUNITY_PCT]
-    return {
-        "threshold_pct": OPPORTUNITY_PCT,
-        "per_week": len(worth) / days * TRADING_DAYS_PER_WEEK,
-        "mean_profit_pct": sum(profits) / len(profits),
-    }
-
-
 def load_outcomes(path: Path | None = None) -> list[dict[str, Any]]:
-    """What the market did next, one JSON object a line; no file is no outcome."""
+    """What happened next, one JSON object a line; no file is no outcome."""
     file = here() / OUTCOMES if path is None else path
     if not file.exists():
         return []
@@ -77,15 +62,9 @@ def load_outcomes(path: Path | None = None) -> list[dict[str, Any]]:
     return rows
 
 
-def hits(events: Iterable[Event], outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def hits(events: Iterable[Event], outcomes: Iterable[Event], came_true: CameTrue) -> dict[str, Any] | None:
     """Hit rate of an agent's alerts and its lift over the base rate of the subjects it speaks of."""
-    happened = {
-        (row["date"], str(row.get("series") or row.get("region"))): bool(row["event"])
-        for row in outcomes
-        if "event" in row
-    }
-    if not happened:
-        return None
+    happened = {(row["date"], known[0]): known[1] for row in outcomes if (known := came_true(row))}
     alerts = {
         (day_of(event), key.split(":")[0]) for event in events for key in _said(event)
     } & happened.keys()
@@ -104,27 +83,4 @@ def hits(events: Iterable[Event], outcomes: Sequence[Mapping[str, Any]]) -> dict
         "base_rate": base_rate,
         "lift": rate / base_rate if base_rate else None,
         "lift_interval": [end / base_rate for end in interval] if interval and base_rate else None,
-    }
-
-
-def fills(events: Iterable[Event], outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Of the opportunities an agent named, how many could really be taken."""
-    filled = {
-        (row["date"], f"{row.get('symbol')}:{row.get('buy_venue')}>{row.get('sell_venue')}"): bool(
-            row["filled"]
-        )
-        for row in outcomes
-        if "filled" in row
-    }
-    if not filled:
-        return None
-    named = {(day_of(event), key) for event in events for key in _said(event)} & filled.keys()
-    if not named:
-        return None
-    done = sum(filled[one] for one in named)
-    interval = wilson(done, len(named))
-    return {
-        "named": len(named),
-        "fill_rate": done / len(named),
-        "fill_rate_interval": list(interval) if interval else None,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agents.domain import Column
 from telemetry.edge.markdown import cell
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -29,13 +30,13 @@ def sentence(report: Mapping[str, Any]) -> str:
     return f"{len(names)} retirement candidate{'s' * (len(names) > 1)}: {', '.join(names)}."
 
 
-def markdown(report: Mapping[str, Any]) -> str:
-    """The pull request's body."""
+def markdown(report: Mapping[str, Any], columns: Sequence[Column] = ()) -> str:
+    """The pull request's body; `columns` are those that the domain adds to the table."""
     rule = report["rule"]
     parts = [_headline(report)]
     if report["candidates"]:
         parts.append("\n\n".join(_candidate(row, rule) for row in report["candidates"]))
-    parts.append(_table(report["agents"]))
+    parts.append(_table(report["agents"], columns))
     parts.append(
         "<details><summary>How this was decided, and how to reproduce it</summary>\n\n"
         f"An agent is a candidate when it has at least {rule['min_n']} counted runs and the upper 95 % bound of its "
@@ -71,7 +72,7 @@ def _headline(report: Mapping[str, Any]) -> str:
         lines.append(f"**Worth reviving:** {revived}: its shadow runs are clearly above the floor.")
     if report["offline"]:
         lines.append(
-            "Measured on the **offline model** (`provider: offline`): it shows the mechanism, not the market."
+            "Measured on the **offline model** (`provider: offline`): it shows the mechanism, not the world."
         )
     return "\n".join(f"> {line}" for line in lines)
 
@@ -102,22 +103,24 @@ def _candidate(row: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = [
-        "| agent | state | runs | mean reward | upper bound | unique signals | hit rate (base) | opportunities/week | "
-        "fill rate | cost per useful signal |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> str:
+    titles = ["agent", "state", "runs", "mean reward", "upper bound", "unique signals", "hit rate (base)"]
+    titles += [*(column.title for column in columns), "cost per useful signal"]
+    lines = [f"| {' | '.join(titles)} |", f"|---|---|{'---:|' * (len(titles) - 2)}"]
     for row in rows:
-        hit, fill, chances = row.get("hits"), row.get("fills"), row.get("opportunities")
-        lines.append(
-            f"| {cell(row['agent'], 60)} | {STATES[row['state']]} | {row['n']} "
-            f"| {_signed(row['rolling_avg_reward'])} | {_signed(row.get('upper_bound'))} "
-            f"| {_pct(row.get('unique_share'))} "
-            f"| {_pct(hit['hit_rate']) + ' (' + _pct(hit['base_rate']) + ')' if hit else '–'} "
-            f"| {format(chances['per_week'], '.1f') if chances else '–'} "
-            f"| {_pct(fill['fill_rate']) if fill else '–'} | {_cost(row)} |"
-        )
+        hit = row.get("hits")
+        cells = [
+            cell(row["agent"], 60),
+            STATES[row["state"]],
+            str(row["n"]),
+            _signed(row["rolling_avg_reward"]),
+            _signed(row.get("upper_bound")),
+            _pct(row.get("unique_share")),
+            f"{_pct(hit['hit_rate'])} ({_pct(hit['base_rate'])})" if hit else "–",
+            *(column.shown(row[column.name]) if row.get(column.name) else "–" for column in columns),
+            _cost(row),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from telemetry import reward
 from telemetry.logger import log_event, new_run_id
 from telemetry.names import ERROR_KINDS
-from telemetry.record import signals
+from telemetry.record.signals import Signals, items
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -124,11 +124,12 @@ def _observed(
 ) -> Iterator[Callable[[object], None]]:
     """Times the block and logs its row on the way out.
 
-    `fields` may hold `run_id`, `weights`, and `all_calls_counted`: the caller vouches that every model call inside
-    reports itself, so a run without any is known to have cost nothing.
+    `fields` may hold `run_id`, `weights`, `read` (the domain's signals) and `all_calls_counted`: the caller vouches
+    that every model call inside reports itself, so a run without any is known to have cost nothing.
     """
     run = Run(agent, fields.pop("run_id", None) or new_run_id())
     weights = fields.pop("weights", reward.DEFAULT)
+    read: Signals = fields.pop("read", Signals())
     all_calls_counted = fields.pop("all_calls_counted", False)
     results: list[object] = []
     token = _current.set(run)
@@ -153,11 +154,12 @@ def _observed(
             row["tokens_out"] = tokens_out
         if problem is None:
             event = {"agent": agent, "latency_ms": latency_ms, "cost_usd": row["cost_usd"]}
-            row["signal_strength"] = round(reward.signal_strength(agent, results[0]), 6)
-            row["reward"] = round(reward.reward(event, results[0], weights), 6)
-            row["scoring_version"] = reward.scoring_version(weights)
-            row["signals"] = signals.signal_keys(results[0])
-            row["profit_pct"] = signals.best_profit_pct(results[0])
+            strength = reward.signal_strength(agent, results[0], signals=read.full)
+            row["signal_strength"] = round(strength, 6)
+            row["reward"] = round(reward.reward(event, results[0], weights, signals=read.full), 6)
+            row["scoring_version"] = reward.scoring_version(weights, read.full)
+            row["signals"] = read.keys(results[0])
+            row |= read.figures(items(results[0]))
         else:
             row |= {"error": f"{type(problem).__name__}: {problem}", "error_kind": error_kind(problem)}
         log_event(agent, run.run_id, latency_ms, **(row | fields | run.fields))

@@ -1,35 +1,41 @@
-"""What did a run say, in a form that two agents' runs can be compared by?"""
+"""What a run said, in a form that it can be weighed by, and that two agents' runs can be compared by."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from telemetry.reward import SIGNALS
+
 MOST = 50  # signals kept per row: a row stays small whatever an agent returns
+LONGEST = 80  # characters of one of them
+
+Item = Mapping[Any, Any]
 
 
-def signal_keys(output: object) -> str:
-    """The distinct signals, parted by spaces: `VIX:risk_off europe:conflict BTC:alpha>beta`; order kept."""
-    items = output if isinstance(output, list | tuple) else (output,)
-    keys = dict.fromkeys(_key(item) for item in items if isinstance(item, Mapping))
-    return " ".join([key for key in keys if key][:MOST])
+def subject_and_signal(item: Item) -> str:
+    """`subject:signal` of an item that has both, else its signal."""
+    subject, signal = item.get("subject"), item.get("signal")
+    return f"{subject}:{signal}" if subject and signal else str(signal or "")
 
 
-def best_profit_pct(output: object) -> float | None:
-    """The best net profit among an output's opportunities, in percent."""
-    items = output if isinstance(output, list | tuple) else (output,)
-    found = [item.get("profit_pct") for item in items if isinstance(item, Mapping)]
-    numbers = [float(value) for value in found if isinstance(value, int | float) and value == value]
-    return max(numbers, default=None)
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """How the outputs of a domain are read."""
+
+    # field -> the value that is as strong as a signal gets
+    full: Mapping[str, float] = field(default_factory=lambda: SIGNALS)
+    key: Callable[[Item], str] = subject_and_signal  # names what an item says, "" for nothing
+    figures: Callable[[list[Item]], Mapping[str, Any]] = lambda items: {}  # further fields of the row
+
+    def keys(self, output: object) -> str:
+        """The distinct signals of an output, parted by spaces, in order: `VIX:risk_off europe:conflict`."""
+        keys = dict.fromkeys("_".join(self.key(item).split())[:LONGEST] for item in items(output))
+        return " ".join([key for key in keys if key][:MOST])
 
 
-def _key(item: Mapping[Any, Any]) -> str:
-    if item.get("buy_venue"):
-        return _word(f"{item.get('symbol')}:{item['buy_venue']}>{item.get('sell_venue')}")
-    subject = item.get("series") or item.get("region")
-    what = item.get("signal") or item.get("category")
-    return _word(f"{subject}:{what}") if subject and what else ""
-
-
-def _word(text: str) -> str:
-    return "_".join(text.split())[:80]
+def items(output: object) -> list[Item]:
+    """The items of an output that can say anything."""
+    given = output if isinstance(output, list | tuple) else (output,)
+    return [item for item in given if isinstance(item, Mapping)]

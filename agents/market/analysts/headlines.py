@@ -1,11 +1,15 @@
-"""The offline judgement on headlines; vocabulary in agents/analysts.py."""
+"""The offline judgement on headlines.
+
+A term may end in `*` (any ending); one with a capital is found only as written (`US` is not "us").
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from agents.offline.rules import Rules, found, pattern
+from agents.offline.vocabulary import number, terms, weights, word
 
 RISK_TERMS = {
     "war": 60, "attack*": 50, "missile*": 60, "invasion": 75, "coup": 60, "bomb*": 55, "sanction*": 40,
@@ -30,9 +34,37 @@ CATEGORY_TERMS = {  # the specific before the general: a tie goes to the first
 DAMPERS = ("sport", "anniversary", "hypothetical", "fiction")
 
 
+KEYS: Final = {
+    "risk_terms": weights("term -> weight of a risk", "missed", "score", default=RISK_TERMS),
+    "spill": number(1.0, "share of every further term's weight that is added to the strongest", 0.5),
+    "escalation_terms": weights("term -> weight added once there is a risk term", "missed", "score"),
+    "deescalation_terms": weights("... and taken off", "false alarm", "score"),
+    "metaphors": terms("phrases that mean nothing: blanked before anything is read", "false alarm", "score"),
+    "negation_cues": terms("before a risk term: it weighs less", "false alarm", "score"),
+    "negation_after": terms("... or after it", "false alarm", "score"),
+    "negation_window": number(3, "... within so many words", 3, whole=True),
+    "negation_factor": number(0.0, "... by this share", 0.3),
+    **{f"{kind}_cues": terms("one of them in the headline ...", f"kind {kind}") for kind in DAMPERS},
+    **{f"{kind}_factor": number(1.0, "... multiplies its score by this", 0.5) for kind in DAMPERS},
+    "report_threshold": number(1.0, "report scores from here on", 20, whole=True),
+    **{
+        f"region_{name}": terms("most hits decide", f'expected "{name}"', default=found_by)
+        for name, found_by in REGION_TERMS.items()
+    },
+    "global_from": number(99, "so many different regions named are `global`", 3, whole=True),
+    "default_region": word("global", "when no region is named", *REGION_TERMS, "global", "none"),
+    **{
+        f"category_{name}": terms(
+            "most hits decide, ties in the order given here", f'expected "{name}"', default=found_by
+        )
+        for name, found_by in CATEGORY_TERMS.items()
+    },
+}
+
+
 def answer(rules: Rules, payload: Mapping[str, Any]) -> dict[str, Any]:
     """One item per headline whose score reaches the threshold."""
-    least = rules.number("report_threshold", 1.0)
+    least = rules.number("report_threshold")
     items = []
     for line in payload.get("headlines") or ():
         if not isinstance(line, dict) or not isinstance(line.get("text"), str):
@@ -62,23 +94,23 @@ def _score(rules: Rules, text: str) -> tuple[float, list[str]]:
     hits = sorted(_hits(rules, text), reverse=True)
     if not hits:
         return 0.0, []
-    score = hits[0][0] + rules.number("spill", 1.0) * sum(weight for weight, _ in hits[1:])
+    score = hits[0][0] + rules.number("spill") * sum(weight for weight, _ in hits[1:])
     score += _sum(rules.weights("escalation_terms"), text) - abs(
         _sum(rules.weights("deescalation_terms"), text)
     )
     for kind in DAMPERS:
         if found(rules.terms(f"{kind}_cues"), text):
-            score *= rules.number(f"{kind}_factor", 1.0)
+            score *= rules.number(f"{kind}_factor")
     return round(min(100.0, max(0.0, score)), 1), [term for _, term in hits]
 
 
 def _hits(rules: Rules, text: str) -> list[tuple[float, str]]:
     """Each risk term once, with what is left of its weight after negation."""
-    weights = rules.weights("risk_terms", RISK_TERMS)
+    weights = rules.weights("risk_terms")
     if not found(tuple(weights), text):  # most headlines: one search instead of one per term
         return []
     before, after = rules.terms("negation_cues"), rules.terms("negation_after")
-    window, factor = int(rules.number("negation_window", 3)), rules.number("negation_factor", 0.0)
+    window, factor = int(rules.number("negation_window")), rules.number("negation_factor")
     strongest: dict[str, float] = {}
     for term, weight in weights.items():
         finder = pattern((term,))
@@ -97,14 +129,11 @@ def _sum(weights: Mapping[str, float], text: str) -> float:
 
 
 def _region(rules: Rules, text: str) -> str:
-    counts = {
-        region: len(found(rules.terms(f"region_{region}", terms), text))
-        for region, terms in REGION_TERMS.items()
-    }
+    counts = {region: len(found(rules.terms(f"region_{region}"), text)) for region in REGION_TERMS}
     named = [region for region, count in counts.items() if count]
-    if len(named) >= rules.number("global_from", 99):
+    if len(named) >= rules.number("global_from"):
         return "global"
-    default = rules.word("default_region", "global")
+    default = rules.word("default_region")
     known = (*REGION_TERMS, "global", "none")
     if not named:
         return default if default in known else "global"
@@ -112,7 +141,7 @@ def _region(rules: Rules, text: str) -> str:
         named,
         key=lambda region: (
             counts[region],
-            -_first(rules.terms(f"region_{region}", REGION_TERMS[region]), text),
+            -_first(rules.terms(f"region_{region}"), text),
         ),
     )
 
@@ -124,9 +153,6 @@ def _first(terms: tuple[str, ...], text: str) -> int:
 
 
 def _category(rules: Rules, text: str) -> str:
-    counts = {
-        kind: len(found(rules.terms(f"category_{kind}", terms), text))
-        for kind, terms in CATEGORY_TERMS.items()
-    }
+    counts = {kind: len(found(rules.terms(f"category_{kind}"), text)) for kind in CATEGORY_TERMS}
     best = max(counts, key=lambda kind: counts[kind])
     return best if counts[best] else "other"

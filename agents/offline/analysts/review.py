@@ -1,12 +1,13 @@
-"""The offline judgement on an agent's outputs and telemetry; vocabulary in agents/analysts.py."""
+"""The offline judgement on an agent's outputs and telemetry."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from agents.offline.rules import Rules, found
+from agents.offline.vocabulary import names, number, numbers, terms, words
 
 NEVER = 1e9
 LONGEST_QUOTE = 200  # characters of an item quoted as evidence
@@ -19,11 +20,45 @@ IMPACT = {
     "contradiction": "the reader is told two opposite things and may act on the wrong one",
     "unsupported": "the claim cannot be checked against what the agent was given",
     "duplicate": "one event is counted twice",
-    "stale": "the output describes a market that is gone",
+    "stale": "the output describes a day that is gone",
     "missing_rationale": "nobody can tell why the agent said this",
     "cost_spike": "the same work costs more than it did",
     "latency_spike": "the answer comes later than it did",
     "error_rate": "runs are lost",
+}
+
+
+KEYS: Final = {
+    "required": names("fields an item must have, else schema", tuned=False),
+    "required_<agent>": names("... instead, for one agent", tuned=False),
+    "allowed_<field>": names("values that a field may take, else schema", tuned=False),
+    "number_fields": names("fields that must be numbers or null, else schema"),
+    "min_by_field": numbers("a field below this is out_of_range"),
+    "max_by_field": numbers("... or above this"),
+    "max_abs_by_field": numbers("... or of this size, whatever its sign"),
+    "up_signals": names("signals that contradict a daily_change (or change_pp) below 0"),
+    "down_signals": names("... and those that contradict one above 0"),
+    "high_score": number(101, "a risk_score from here on contradicts ...", 70, whole=True),
+    "calm_words": terms("... these words in the rationale"),
+    "low_score": number(-1, "a risk_score up to here contradicts ...", 20, whole=True),
+    "alarm_words": terms("... these"),
+    "different_fields": names("pairs `a+b` that must differ, else contradiction"),
+    "unsupported_numbers_from": number(
+        0, "so many numbers that the item does not hold are unsupported; 0: never", 1, whole=True
+    ),
+    "unsupported_phrases": terms("hearsay in the rationale: unsupported"),
+    "duplicate_keys": names("fields, or `a+b+c`, that no two items may share: duplicate"),
+    "max_age_days": number(NEVER, "an older item is stale", 3, whole=True),
+    "max_quote_age_s": number(NEVER, "one with an older `quote_age_s` too", 60, whole=True),
+    "min_rationale_words": number(1, "less is missing_rationale", 3, whole=True),
+    "empty_rationales": terms("texts that say nothing: missing_rationale"),
+    "cost_spike_ratio": number(NEVER, "mean cost over the baseline's: cost_spike", 2),
+    "latency_spike_ratio": number(NEVER, "p95 latency over the baseline's: latency_spike", 2),
+    "max_error_rate": number(1.1, "share of failed runs: error_rate", 0.2),
+    "error_rate_rise": number(1.1, "... or its rise over the baseline", 0.2),
+    "min_runs": number(0, "fewer runs say nothing about telemetry", 20, whole=True),
+    "severity_by_defect": words("defect -> severity; else med", "low", "med", "high"),
+    "high_ratio": number(NEVER, "a spike of this ratio is high whatever the map says", 4),
 }
 
 
@@ -44,7 +79,7 @@ def answer(rules: Rules, payload: Row) -> dict[str, Any]:
 def _finding(rules: Rules, finding: Finding, index: int | None, ratio: float = 0.0) -> dict[str, Any]:
     defect, title, evidence = finding
     severity = rules.words("severity_by_defect").get(defect, "med")
-    if ratio >= rules.number("high_ratio", NEVER):
+    if ratio >= rules.number("high_ratio"):
         severity = "high"
     return {
         "defect": defect,
@@ -81,7 +116,7 @@ def _schema(rules: Rules, agent: str, item: Row) -> Iterator[Finding]:
         if field not in item:
             yield "schema", f"{field} is missing", _quote(item)
     for field, value in item.items():
-        allowed = rules.terms(f"allowed_{field}")
+        allowed = rules.terms(f"allowed_{field}", ())
         if allowed and str(value) not in allowed:
             yield "schema", f"{field} is not one of {', '.join(allowed)}", _quote(item, field)
     for field in rules.terms("number_fields"):
@@ -111,9 +146,9 @@ def _contradiction(rules: Rules, item: Row) -> Iterator[Finding]:
         yield "contradiction", f"signal {signal} against the sign of {field}", _quote(item, "signal")
     score, rationale = _number(item.get("risk_score")), item.get("rationale")
     if score is not None and isinstance(rationale, str):
-        if score >= rules.number("high_score", 101) and found(rules.terms("calm_words"), rationale):
+        if score >= rules.number("high_score") and found(rules.terms("calm_words"), rationale):
             yield "contradiction", "a high risk_score with a calm rationale", _quote(item, "rationale")
-        if score <= rules.number("low_score", -1) and found(rules.terms("alarm_words"), rationale):
+        if score <= rules.number("low_score") and found(rules.terms("alarm_words"), rationale):
             yield "contradiction", "a low risk_score with an alarming rationale", _quote(item, "rationale")
     for pair in rules.terms("different_fields"):
         one, _, other = pair.partition("+")
@@ -125,7 +160,7 @@ def _unsupported(rules: Rules, entry: Row, item: Row) -> Iterator[Finding]:
     rationale = item.get("rationale")
     if not isinstance(rationale, str):
         return
-    strange, limit = entry.get("numbers_not_in_item") or (), rules.number("unsupported_numbers_from", 0)
+    strange, limit = entry.get("numbers_not_in_item") or (), rules.number("unsupported_numbers_from")
     if 0 < limit <= len(strange):
         yield (
             "unsupported",
@@ -151,11 +186,11 @@ def _same(item: Row, other: Row, fields: list[str]) -> bool:
 
 def _stale(rules: Rules, entry: Row, item: Row) -> Iterator[Finding]:
     age = _number(entry.get("age_days"))
-    if age is not None and age > rules.number("max_age_days", NEVER):
+    if age is not None and age > rules.number("max_age_days"):
         field = next((name for name in ("as_of", "date", "ts", "published") if name in item), None)
         yield "stale", f"the item is {age:g} days old", _quote(item, field)
     quote_age = _number(item.get("quote_age_s"))
-    if quote_age is not None and quote_age > rules.number("max_quote_age_s", NEVER):
+    if quote_age is not None and quote_age > rules.number("max_quote_age_s"):
         yield "stale", "the quotes are too old to trade on", _quote(item, "quote_age_s")
 
 
@@ -163,7 +198,7 @@ def _rationale(rules: Rules, entry: Row, item: Row) -> Iterator[Finding]:
     text = item.get("rationale")
     words = entry.get("rationale_words") or 0
     empty = isinstance(text, str) and text.strip().strip(".").lower() in rules.terms("empty_rationales")
-    if words < rules.number("min_rationale_words", 1) or empty:
+    if words < rules.number("min_rationale_words") or empty:
         yield (
             "missing_rationale",
             "the rationale says nothing",
@@ -174,11 +209,11 @@ def _rationale(rules: Rules, entry: Row, item: Row) -> Iterator[Finding]:
 def _agent_findings(rules: Rules, payload: Row) -> Iterator[tuple[Finding, float]]:
     """Findings on telemetry, each with its ratio to the baseline."""
     telemetry, baseline, ratios = (payload.get(key) or {} for key in ("telemetry", "baseline", "ratios"))
-    if (telemetry.get("count") or 0) < rules.number("min_runs", 0):
+    if (telemetry.get("count") or 0) < rules.number("min_runs"):
         return
     for defect, field in (("cost", "avg_cost_usd"), ("latency", "p95_latency_ms")):
         ratio = _number(ratios.get(defect)) or 0.0
-        if ratio >= rules.number(f"{defect}_spike_ratio", NEVER):
+        if ratio >= rules.number(f"{defect}_spike_ratio"):
             yield (
                 (f"{defect}_spike", f"{field} is {ratio:.1f} times the baseline", _quote(telemetry, field)),
                 ratio,
@@ -186,7 +221,7 @@ def _agent_findings(rules: Rules, payload: Row) -> Iterator[tuple[Finding, float
     rate, before = _number(telemetry.get("error_rate")), _number(baseline.get("error_rate"))
     if rate is not None:
         rise = rate - before if before is not None else 0.0
-        if rate >= rules.number("max_error_rate", 1.1) or rise >= rules.number("error_rate_rise", 1.1):
+        if rate >= rules.number("max_error_rate") or rise >= rules.number("error_rate_rise"):
             ratio = rate / before if before else 0.0
             yield ("error_rate", f"{rate:.0%} of the runs failed", _quote(telemetry, "error_rate")), ratio
 

@@ -1,15 +1,36 @@
-"""The offline judgement on findings; vocabulary in agents/analysts.py."""
+"""The offline judgement on findings: which of them to act on, where and how."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from agents.offline.rules import Rules, found
+from agents.offline.vocabulary import flag, number, terms, word, words
 
 Row = Mapping[str, Any]
 ACTIONS = ("retire_review", "code_patch", "prompt_change")
 TERMS = {"retire_review": "retire_terms", "code_patch": "code_terms", "prompt_change": "prompt_terms"}
+
+
+KEYS: Final = {
+    "unsafe_terms": terms("anywhere in a finding: reject", 'expected "reject"'),
+    "min_evidence_words": number(0, "less evidence is no ground to act on: reject", 2, whole=True),
+    "min_change_words": number(0, "a shorter change says nothing: reject", 2, whole=True),
+    "respect_protected": flag("reject what mentions a protected path (Python rejects it in any case)"),
+    "path_decides": flag("an editable `path` decides between prompt and code"),
+    "retire_terms": terms(
+        "most hits of the three decide; a tie goes to retire, ...", 'expected "retire_review"'
+    ),
+    "code_terms": terms("... code, ...", 'expected "code_patch"'),
+    "prompt_terms": terms("... prompt, in this order", 'expected "prompt_change"'),
+    "default_action": word(
+        "prompt_change", "without any hit", "prompt_change", "code_patch", "retire_review", "reject"
+    ),
+    "reject_uneditable": flag("reject what has no editable file to aim at (Python rejects it in any case)"),
+    "priority_by_severity": words("severity -> priority; else P1", "P0", "P1", "P2"),
+    "urgent_terms": terms("one of them makes it P0", 'expected "P0"'),
+}
 
 
 def answer(rules: Rules, payload: Row) -> dict[str, Any]:
@@ -24,7 +45,7 @@ def _proposal(rules: Rules, finding: Row, editable: Row) -> dict[str, Any]:
     text = " ".join(str(finding.get(key) or "") for key in ("title", "evidence", "change"))
     action, why = _action(rules, finding, text, editable)
     target = _target(action, agent, path, editable)
-    if not target and action != "reject" and rules.flag("reject_uneditable", False):
+    if not target and action != "reject" and rules.flag("reject_uneditable"):
         action, why = "reject", "there is no editable file to aim at"
     return {
         "finding_id": str(finding.get("id")),
@@ -42,14 +63,14 @@ def _action(rules: Rules, finding: Row, text: str, editable: Row) -> tuple[str, 
     unsafe = found(rules.terms("unsafe_terms"), text)
     if unsafe:
         return "reject", f"the change is unsafe: {unsafe[0]}"
-    if finding.get("protected_mentions") and rules.flag("respect_protected", False):
+    if finding.get("protected_mentions") and rules.flag("respect_protected"):
         return "reject", f"touches the protected path {finding['protected_mentions'][0]}"
-    if len(str(finding.get("evidence") or "").split()) < rules.number("min_evidence_words", 0):
+    if len(str(finding.get("evidence") or "").split()) < rules.number("min_evidence_words"):
         return "reject", "there is no evidence to act on"
-    if len(str(finding.get("change") or "").split()) < rules.number("min_change_words", 0):
+    if len(str(finding.get("change") or "").split()) < rules.number("min_change_words"):
         return "reject", "it does not say what to change"
     path = finding.get("path")
-    if rules.flag("path_decides", False) and path:
+    if rules.flag("path_decides") and path:
         for action, kind in (("prompt_change", "prompts"), ("code_patch", "code")):
             if path in (editable.get(kind) or ()):
                 return action, f"{path} is the file to change"
@@ -57,7 +78,7 @@ def _action(rules: Rules, finding: Row, text: str, editable: Row) -> tuple[str, 
     best = max(ACTIONS, key=lambda action: counts[action])
     if counts[best]:
         return best, f"the finding speaks of {found(rules.terms(TERMS[best]), text)[0]!r}"
-    default = rules.word("default_action", "prompt_change")
+    default = rules.word("default_action")
     return (default if default in (*ACTIONS, "reject") else "prompt_change"), "nothing in it calls for more"
 
 

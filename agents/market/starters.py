@@ -1,4 +1,4 @@
-"""What does a new agent start from? A prompt, an output schema and a few cases per kind of input, meant to be edited.
+"""What a new agent starts from: a prompt, the fields of its output and a few cases per kind of input, to be edited.
 
 Each suite is labelled by hand and holds one case that the starter prompt gets wrong: the first improvement is yours.
 """
@@ -6,7 +6,9 @@ Each suite is labelled by hand and holds one case that the starter prompt gets w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
+
+from agents.domain import Starter
 
 _RATIONALE = {"type": "string", "minLength": 1, "maxLength": 1000}
 _SCORE = {"type": "number", "minimum": 0, "maximum": 100}
@@ -22,8 +24,8 @@ figure of speech, or sport. Score 0 to 100 by how much freight it stops; give on
 ## Rules
 ```rules
 analyst: headlines
-risk_terms: {{strike*: 50, walkout*: 50, walk out: 50, lockout*: 45}}
-escalation_terms: {{port*: 15, freight: 15, nationwide: 20}}
+risk_terms: {strike*: 50, walkout*: 50, walk out: 50, lockout*: 45}
+escalation_terms: {port*: 15, freight: 15, nationwide: 20}
 metaphors: [strike rate, strikes a deal]
 negation_cues: [calls off, called off, averts, averted]
 negation_after: [called off, averted, ends, ended]
@@ -56,43 +58,6 @@ max_risk: 80
 """
 
 
-def kinds() -> tuple[str, ...]:
-    """The kinds of input there is a starter for."""
-    return ("headlines", "macro")
-
-
-def prompt(kind: str, name: str) -> str:
-    """A prompt with its rules block."""
-    title = name.replace("_", " ").capitalize()
-    return (_HEADLINES_PROMPT if kind == "headlines" else _MACRO_PROMPT).format(title=title)
-
-
-def schema(kind: str, name: str) -> dict[str, Any]:
-    """The JSON Schema of one item of the output list."""
-    properties: dict[str, Any] = {
-        "headlines": {"headline_id": {"type": "string"}, "risk_score": _SCORE, "rationale": _RATIONALE},
-        "macro": {
-            "series": {"type": "string"},
-            "signal": {"type": "string", "enum": ["oil_up", "oil_down"]},
-            "risk_score": _SCORE,
-            "rationale": _RATIONALE,
-        },
-    }[kind]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"One item of {name}'s output",
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(properties),
-        "properties": properties,
-    }
-
-
-def suite(kind: str, name: str) -> Iterable[dict[str, Any]]:
-    """Cases labelled by hand."""
-    return _headline_cases(name) if kind == "headlines" else _macro_cases(name)
-
-
 # (what the case is about, headlines, which of them count)
 _HEADLINES: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...] = (
     ("port", ("Dockworkers begin open-ended strike at Rotterdam port",), (0,)),
@@ -104,11 +69,8 @@ _HEADLINES: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...] = (
     ("figure", ("Retailer strikes a deal with its landlords",), ()),
     ("quiet", ("Central bank leaves rates unchanged", "Wheat harvest above forecast"), ()),
     ("two", ("Museum opens new wing", "Port pilots announce strike from Monday"), (1,)),
-    (
-        "air-strike",
-        ("Air strike hits fuel depot near the border",),
-        (),
-    ),  # the starter prompt gets this one wrong
+    # The starter prompt gets this one wrong.
+    ("air-strike", ("Air strike hits fuel depot near the border",), ()),
 )
 
 
@@ -160,3 +122,22 @@ def _macro_cases(name: str) -> Iterable[dict[str, Any]]:
             "expect": expect,
             "tags": ["report" if signal else "quiet"],
         }
+
+
+STARTERS: Final = {
+    "headlines": Starter(
+        _HEADLINES_PROMPT,
+        {"headline_id": {"type": "string"}, "risk_score": _SCORE, "rationale": _RATIONALE},
+        _headline_cases,
+    ),
+    "macro": Starter(
+        _MACRO_PROMPT,
+        {
+            "series": {"type": "string"},
+            "signal": {"type": "string", "enum": ["oil_up", "oil_down"]},
+            "risk_score": _SCORE,
+            "rationale": _RATIONALE,
+        },
+        _macro_cases,
+    ),
+}

@@ -1,69 +1,24 @@
-"""Where do an agent's inputs come from? The committed sample market (`snapshot`) or the world (`live`).
+"""The committed sample market, and what a payload of the market must look like, whoever loads it.
 
-A source answers `load(kind, as_of)` with a payload of the kind `macro`, `headlines` or `quotes`, checked before any
-agent sees it: finite numbers, plausible order, and nothing dated after `as_of`. A source that cannot answer raises
-`SourceError`: the run becomes an error row of kind `source`, never a quiet day.
+`load(kind, as_of)` gives a payload of the kind `macro`, `headlines` or `quotes`, checked before any agent sees it:
+finite numbers, plausible order, and nothing dated after `as_of`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from agents.domain import Payload, SourceError
 
-KINDS: Final = ("macro", "headlines", "quotes")
-MODES: Final = ("snapshot", "live")
 SAMPLE: Final = "agents/sample/market.jsonl"
 HISTORY_DAYS: Final = 90  # trading days of history in a macro payload
 QUOTED_AT: Final = "14:00:00"  # UTC; the sample's news and quotes are as of this time of day
-
-Payload = dict[str, Any]
-
-
-class SourceError(Exception):
-    """A source gave nothing usable; the message says which one and why."""
-
-    error_kind = "source"
-
-
-class Source(Protocol):
-    """What the orchestrator needs of a source."""
-
-    @property
-    def mode(self) -> str:
-        """`snapshot` or `live`."""
-
-    def days(self) -> Sequence[str]:
-        """The days that can be asked for, oldest first."""
-
-    def load(self, kind: str, as_of: str | None = None) -> Payload:
-        """The payload of one kind as it stood on a day (default: the latest)."""
-
-
-def open_source(mode: str, root: Path | None = None) -> Source:
-    """The source of that mode, reading below `root`."""
-    if mode == "snapshot":
-        return Snapshot((root or here().root) / SAMPLE)
-    if mode == "live":
-        from agents.market.live import Live
-
-        return Live.from_env(root or here().root)
-    raise BadInput(f"--source-mode {mode}: allowed are {', '.join(MODES)}")
-
-
-def input_hash(payload: Mapping[str, Any]) -> str:
-    """Twelve hex digits that name an input: equal content, equal hash, whatever the order of keys."""
-    import orjson
-
-    return hashlib.sha256(orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
 
 
 class Snapshot:
@@ -92,7 +47,7 @@ class Snapshot:
             "quotes": self._quotes,
         }
         if kind not in builders:
-            raise SourceError(f"{self.path}: no input of kind {kind!r}; there are {', '.join(KINDS)}")
+            raise SourceError(f"{self.path}: no input of kind {kind!r}; there are {', '.join(builders)}")
         try:
             payload = builders[kind](self._index[day])
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
@@ -179,7 +134,7 @@ def stamp(moment: dt.datetime) -> str:
 def checked(kind: str, payload: Payload) -> Payload:
     """The payload itself, if it is well formed and holds nothing from after `as_of`; else SourceError."""
     try:
-        {"macro": _check_macro, "headlines": _check_headlines, "quotes": _check_quotes}[kind](payload)
+        CHECKS[kind](payload)
     except (KeyError, TypeError, AttributeError) as problem:
         raise SourceError(f"{kind}: malformed payload: {problem!r}") from problem
     return payload
@@ -238,3 +193,6 @@ def _filled(payload: Mapping[str, Any], field: str) -> list[Any]:
 
 def _finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+CHECKS: Final = {"macro": _check_macro, "headlines": _check_headlines, "quotes": _check_quotes}

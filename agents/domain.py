@@ -1,0 +1,112 @@
+"""What a domain brings to the engine: one value, `DOMAIN`, of the package that the manifest names.
+
+The engine runs, grades and improves agents of any trade. What they read, what counts as a signal, what came true and
+how the offline model judges is the domain's to say; without a domain the neutral defaults below hold.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from agents.offline.rules import Key
+from agents.offline.vocabulary import Analyst
+from telemetry.edge.errors import BadInput
+from telemetry.record.signals import Signals
+
+__all__ = [
+    "Analyst", "Column", "Domain", "InputKind", "Key", "Payload", "Signals", "Source", "SourceError", "Starter",
+    "load_domain",
+]  # fmt: skip
+
+Payload = dict[str, Any]
+Row = Mapping[str, Any]
+
+
+class SourceError(Exception):
+    """A source gave nothing usable; the message says which one and why."""
+
+    error_kind = "source"
+
+
+class Source(Protocol):
+    """Where inputs come from; one that cannot answer raises `SourceError`, never gives a quiet day."""
+
+    @property
+    def mode(self) -> str:
+        """`snapshot` (a committed sample) or `live`."""
+
+    def days(self) -> Sequence[str]:
+        """The days that can be asked for, oldest first."""
+
+    def load(self, kind: str, as_of: str | None = None) -> Payload:
+        """The payload of one kind as it stood on a day (default: the latest), checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputKind:
+    """One kind of input that the manifest may name under `inputs:`."""
+
+    check: Callable[[Payload], None]  # raises SourceError, KeyError or TypeError
+    prepare: Callable[[Row], Row] = lambda inputs: inputs  # the arithmetic done for an agent without code
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """What a new agent of one kind of input starts from, meant to be edited."""
+
+    prompt: str  # `{title}` stands for the agent's name
+    properties: Mapping[str, Any]  # of one item of its output, as in a JSON Schema
+    cases: Callable[[str], Iterable[dict[str, Any]]]  # agent name -> a suite labelled by hand
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What else the retirement report says about an agent."""
+
+    name: str  # in the JSON report
+    title: str  # of the table's column
+    measure: Callable[[Sequence[Row], Sequence[Row]], dict[str, Any] | None]  # (its runs, outcomes)
+    shown: Callable[[Row], str]  # a measurement, as the table shows it
+
+
+def subject_and_event(outcome: Row) -> tuple[str, bool] | None:
+    """The neutral form of an outcome: `{"date": ..., "subject": ..., "event": true}`."""
+    known = isinstance(outcome.get("subject"), str) and "event" in outcome
+    return (outcome["subject"], bool(outcome["event"])) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Everything that the engine asks of a domain."""
+
+    inputs: Mapping[str, InputKind] = field(default_factory=dict)
+    open_source: Callable[[str, Path], Source] | None = None  # (mode, root of the checkout)
+    signals: Signals = field(default_factory=Signals)
+    # of an outcome: what it is about, and did it happen
+    came_true: Callable[[Row], tuple[str, bool] | None] = subject_and_event
+    columns: Sequence[Column] = ()
+    analysts: Mapping[str, Analyst] = field(default_factory=dict)  # beside the engine's own
+    starters: Mapping[str, Starter] = field(
+        default_factory=dict
+    )  # by kind of input; the first is the default
+    agents: Sequence[str] = ()  # names that ship with the domain as its example
+    paths: Sequence[str] = ()  # files and folders that go when the example goes, beside those of its agents
+
+
+@functools.cache
+def load_domain(name: str | None) -> Domain:
+    """The domain of that package; the neutral one for none."""
+    if name is None:
+        return Domain()
+    try:
+        domain = getattr(importlib.import_module(name), "DOMAIN", None)
+    except ImportError as problem:
+        raise BadInput(f"agents/manifest.yaml: domain: {name} cannot be imported: {problem}") from problem
+    if not isinstance(domain, Domain):
+        raise BadInput(f"agents/manifest.yaml: domain: {name} has no DOMAIN (an agents.domain.Domain)")
+    return domain
