@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from agents.model_flags import add_model_flags, model_options
+from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.repo import here
@@ -114,7 +115,7 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
         days = []  # every agent that needs the source gets its error row below
     if args.as_of and days and args.as_of not in days:
         raise BadInput(f"--as-of {args.as_of}: no trading day of the sample ({days[0]} to {days[-1]})")
-    try:
+    async with aclosing(model):
         if args.replay:
             total = len(chosen) * min(args.replay, len(days))
             progress = run_report.counter(total, args.quiet)
@@ -136,10 +137,6 @@ async def _run(manifest: Manifest, chosen: list[AgentSpec], args: argparse.Names
             waves.write_outputs(results, here().root)
         watchers = {spec.name for spec in chosen if spec.inputs in KINDS}
         return run_report.report(results, watchers, args)
-    finally:
-        close = getattr(model, "aclose", None)
-        if close is not None:
-            await close()
 
 
 if __name__ == "__main__":

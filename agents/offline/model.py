@@ -6,8 +6,8 @@ prompt without any). So a better rule really scores better. The answer is fitted
 for, so a text inside the question can never change its shape.
 
 Deterministic. With `noise` P, a call errs with probability P (agents/noise.py); what is drawn depends on the seed,
-the messages and `agents.nonce.nonce` alone: trials of one case, told apart by their nonce, err independently, and
-a rerun errs alike. Rows and reports say `provider: "offline"`; it costs 0.0 USD, a token is taken as 4 characters.
+the messages and `trial_label` alone: trials of one case, told apart by it, err independently, and a rerun errs
+alike. Rows and reports say `provider: "offline"`; it costs 0.0 USD, a token is taken as 4 characters.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.model.call import Completion, Message, log_call
-from agents.model.nonce import nonce
+from agents.model.call import Completion, Message, Model, log_call, trial_label
 from agents.offline import analysts, noise, rules
 
 NAME = "offline-rules-1"
 CHARS_PER_TOKEN = 4
 
 
-class OfflineModel:
+class OfflineModel(Model):
     """Answers by the rules of the prompt; `noise` is the share of calls that err."""
 
     provider, model = "offline", NAME
@@ -69,13 +68,13 @@ class OfflineModel:
         return call
 
     def answer(self, system: str, user: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The answer to a question under a system text: pure, but for the nonce of the trial."""
+        """The answer to a question under a system text: pure, but for the label of the trial."""
         payload = _payload(user)
         told = rules.read(system)
         analyst = analysts.choose(told, payload)
         answer = {"items": []} if analyst is None else analyst(told, payload)
         if self.noise:
-            draw = noise.generator(str(self.seed), nonce.get(), system, user)
+            draw = noise.generator(str(self.seed), trial_label.get(), system, user)
             answer = noise.perturbed(answer, payload, schema, self.noise, draw)
         return answer if schema is None else fitted(answer, schema)
 
