@@ -23,7 +23,8 @@ from typing import Any
 from agents.domain import load_domain
 from agents.manifest import AgentSpec
 from agents.model import schema as schema_check
-from agents.model.call import Model, using_model
+from agents.model.call import AnswerError as AnswerError  # what agents raise
+from agents.model.call import Model, ask, using_model
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge import threads
 from telemetry.edge.errors import BadInput
@@ -45,12 +46,6 @@ class InputError(AgentError):
     error_kind = "source"
 
 
-class AnswerError(AgentError):
-    """The model's answer does not have the shape that was asked for."""
-
-    error_kind = "parse"
-
-
 class BaseAgent:
     """An agent of the manifest with its prompts and its model."""
 
@@ -66,19 +61,9 @@ class BaseAgent:
 
     async def ask(self, payload: Mapping[str, Any], schema: Mapping[str, Any]) -> Item:
         """The model's judgement on `payload`, checked against `schema`."""
-        user = json.dumps({"task": self.spec.name, **payload}, ensure_ascii=False, default=str)
-        completion = await self.model.complete(
-            [
-                {"role": "system", "content": self.prompts.system(self.spec)},
-                {"role": "user", "content": user},
-            ],
-            schema=schema,
-            model=self.spec.model,
-        )
-        wrong = schema_check.problems(schema, completion.data)
-        if wrong:
-            raise AnswerError(f"the answer does not match its schema: {'; '.join(wrong)}")
-        answer: Item = completion.data
+        question = {"task": self.spec.name, **payload}
+        system = self.prompts.system(self.spec)
+        answer: Item = (await ask(self.model, system, question, schema, model=self.spec.model)).data
         return answer
 
     def run(self, inputs: Inputs, **fields: Any) -> list[Item]:

@@ -1,55 +1,100 @@
-"""Which model answers here? Any OpenAI-compatible endpoint that the environment names, else the offline model.
+"""The model that answers here: any OpenAI-compatible endpoint that the environment names, else the offline model.
 
-`OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL` choose the endpoint. One `complete()` is one call: JSON
-that fits its schema (at most one repair), one `llm_call` row, or an `LLMError` whose `error_kind` says whose
-fault it was. The parts: `openai_model` (the endpoint), `budget`, `answers` (JSON and schemas), `dialect` (what
-a model supports), `failures` (what is retried, what to set), `calls` (the vocabulary, and the row).
+`OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL` choose the endpoint, `ModelOptions` its limits: the same flags
+in every script. One `complete()` is one call: JSON that fits its schema (at most one repair), one `llm_call` row, or
+an `LLMError` whose `error_kind` says whose fault it was. How that is done stands in `agents/model/`.
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import os
-import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
-from agents.model.budget import Budget
-from agents.model.call import Completion, LLMError, Message, Model, current_model, log_call
-from agents.model.endpoint import CONCURRENCY, DEFAULT_BASE_URL, DEFAULT_MODEL, TIMEOUT_S, OpenAIModel
+from telemetry.edge.cli import number, whole
 from telemetry.edge.errors import BadInput
-from telemetry.record import pricing
+from telemetry.edge.text import remember
 
 if TYPE_CHECKING:
     import asyncio
 
+    from agents.manifest import BudgetLimits
+    from agents.model.budget import Budget
+    from agents.model.call import Completion, Message, Model
     from agents.offline.vocabulary import Analyst
-
-__all__ = [
-    "Budget",
-    "Completion",
-    "LLMError",
-    "Model",
-    "OpenAIModel",
-    "call_llm",
-    "log_call",
-    "model_from_env",
-]
+    from telemetry.record.pricing import Override
 
 ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How to ask; the defaults are those of the command line. A limit of None is none, until `within` says one."""
+
+    max_usd: float | None = None
+    max_calls: int | None = None
+    max_seconds: float | None = None
+    timeout_s: float = 60.0
+    concurrency: int = 16
+    seed: int = 0
+    offline_noise: float = 0.0
+    price: Override | None = None
+
+    def within(self, budget: BudgetLimits) -> ModelOptions:
+        """The same, with the manifest's limits where none was given."""
+        limits = ("max_usd", "max_calls", "max_seconds")
+        return replace(
+            self, **{name: getattr(budget, name) for name in limits if getattr(self, name) is None}
+        )
+
+    def model(
+        self, models: Iterable[str | None] = (), analysts: Mapping[str, Analyst] | None = None
+    ) -> Model:
+        """The model that the environment names, within these limits; `models` are those agents ask beside it."""
+        return model_from_env(self, models, analysts)
+
+
+def add_model_flags(
+    made: argparse.ArgumentParser, *, seed: str = "of the offline noise", without: Sequence[str] = ()
+) -> None:
+    """The flags of a script that asks a model; `seed` says what else is seeded there, `without` leaves flags out."""
+
+    def add(flag: str, type: Any, metavar: str, help: str, default: Any = None) -> None:
+        if flag not in without:
+            made.add_argument(flag, type=type, metavar=metavar, help=help, default=default)
+
+    add("--max-usd", number(), "USD", "stop before spending more (default: manifest)")
+    add("--max-calls", whole(1), "N", "stop after N model calls (default: manifest)")
+    add("--max-seconds", number(), "S", "stop after S seconds (default: manifest)")
+    add("--timeout-s", number(), "S", "per model call (default: 60)", 60.0)
+    add("--concurrency", whole(1), "N", "model calls at once (default: 16)", 16)
+    add("--seed", int, "S", f"{seed} (default: 0)", 0)
+    add("--offline-noise", number(zero=True, most=1), "P", "share of offline answers that err", 0.0)
+    price = number(zero=True)
+    add("--prompt-price-per-mtok", price, "USD", "of a million tokens in, if the price list lacks the model")
+    add("--completion-price-per-mtok", price, "USD", "and of a million tokens out")
+
+
+def model_options(args: argparse.Namespace) -> ModelOptions:
+    """What those flags say; a flag that the script does not have stays at its default."""
+    given = {field.name: getattr(args, field.name) for field in fields(ModelOptions) if field.name in args}
+    prices = (args.prompt_price_per_mtok, args.completion_price_per_mtok)
+    if (prices[0] is None) != (prices[1] is None):
+        raise BadInput("--prompt-price-per-mtok and --completion-price-per-mtok: give both or neither")
+    if prices[0] is not None:
+        from telemetry.record.pricing import Override
+
+        given["price"] = Override(*prices)
+    return ModelOptions(**given)
+
+
 def model_from_env(
-    *,
-    budget: Budget | None = None,
-    concurrency: int = CONCURRENCY,
-    timeout_s: float = TIMEOUT_S,
-    price: pricing.Override | None = None,
-    offline_noise: float = 0.0,
-    seed: int = 0,
+    options: ModelOptions | None = None,
     models: Iterable[str | None] = (),
     analysts: Mapping[str, Analyst] | None = None,
 ) -> Model:
@@ -58,13 +103,19 @@ def model_from_env(
     `models` are those that will be asked beside the default one: a USD cap that cannot be held over them is
     refused here rather than in the middle of a run. `analysts` are what the offline model knows beside its own.
     """
+    from agents.model.budget import Budget
+
+    asked = options or ModelOptions()
+    budget = Budget(asked.max_usd, asked.max_calls, asked.max_seconds)
     # An unset secret arrives from GitHub as an empty string, a pasted one with a newline.
     key, base_url, model = (os.environ.get(name, "").strip() for name in ENVIRONMENT)
     if not key and not base_url:
         from agents.offline.model import OfflineModel
 
-        offline: Model = OfflineModel(offline_noise, seed, analysts)
-        return offline if budget is None else Capped(offline, budget)
+        return Capped(OfflineModel(asked.offline_noise, asked.seed, analysts), budget)
+    from agents.model.endpoint import DEFAULT_BASE_URL, DEFAULT_MODEL, OpenAIModel
+
+    remember(key)
     if not (key.isascii() and key.isprintable()):
         raise BadInput("OPENAI_API_KEY: holds characters that no key has; copy it again")
     base_url = base_url or DEFAULT_BASE_URL
@@ -75,15 +126,17 @@ def model_from_env(
         base_url=base_url,
         model=model or DEFAULT_MODEL,
         budget=budget,
-        concurrency=concurrency,
-        timeout_s=timeout_s,
-        price=price,
+        concurrency=asked.concurrency,
+        timeout_s=asked.timeout_s,
+        price=asked.price,
     )
     chosen.require_price(*filter(None, models))
     return chosen
 
 
 def _is_http(url: str) -> bool:
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -104,12 +157,17 @@ class Capped:
         finally:
             self.budget.settle(reserved, 0.0)
 
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
 
 def call_llm(messages: Sequence[Message], temperature: float = 0.2, max_tokens: int = 1800) -> Any:
     """Ask the model of the running agent, else that of the environment, and return its JSON.
 
     It blocks its thread until the answer is there; it may be called from any thread, also beside a running loop.
     """
+    from agents.model.call import current_model
+
     model = current_model() or _shared_model(*(os.environ.get(name, "") for name in ENVIRONMENT))
     return _wait_for(model.complete(messages, temperature=temperature, max_tokens=max_tokens)).data
 
@@ -123,6 +181,7 @@ def _shared_model(*_environment: str) -> Model:
 def _background_loop() -> asyncio.AbstractEventLoop:
     """One loop in one thread, so that synchronous calls share one connection pool."""
     import asyncio
+    import threading
 
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="call_llm", daemon=True).start()

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from agents.model_flags import add_model_flags, model_options
+from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.repo import Repo, here
@@ -129,7 +130,7 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         days = []  # every agent that needs the source gets its error row below
     if args.as_of and days and args.as_of not in days:
         raise BadInput(f"--as-of {args.as_of}: no day of the sample ({days[0]} to {days[-1]})")
-    try:
+    async with aclosing(model):
         if args.replay:
             days = days[-args.replay :]
             progress = report.counter(len(chosen) * len(days), args.quiet)
@@ -144,10 +145,6 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         if not args.shadow:
             order.write_outputs(results, repo.root)
         return report.report(results, {spec.name for spec in order.watchers(chosen)}, args)
-    finally:
-        close = getattr(model, "aclose", None)
-        if close is not None:
-            await close()
 
 
 if __name__ == "__main__":

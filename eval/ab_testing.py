@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from agents.model_flags import add_model_flags, model_options, whole
+from agents.llm_client import add_model_flags, model_options
 from eval.trials.shards import RESULTS, add_shard_flags, one_at_a_time
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
@@ -33,7 +33,7 @@ def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.ab_testing")
     add = made.add_argument
     add("--prompt", action="append", default=[], metavar="FILE", help="only this prompt (repeatable)")
-    add("--trials", type=whole(1), metavar="K", help="trials per case and arm (manifest: ab_test.trials)")
+    add("--trials", type=cli.whole(1), metavar="K", help="trials per case and arm (manifest: ab_test.trials)")
     add("--alpha", type=float, metavar="A", help="how often a useless challenger may be promoted (manifest)")
     add("--min-effect", type=float, metavar="E", help="smallest improvement worth having (manifest)")
     add(

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.model_flags import ModelOptions, add_model_flags, model_options, whole
+from agents.llm_client import ModelOptions, add_model_flags, model_options
 from eval.trials.shards import RESULTS, add_shard_flags, one_at_a_time, shard_file
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
@@ -91,8 +91,8 @@ def parser() -> cli.Parser:
     add = made.add_argument
     add("--agent", action="append", default=[], metavar="NAME", help="only this agent (repeatable)")
     add("--split", choices=["all", "tune", "holdout"], default="all", help="which cases (default: all)")
-    add("--trials", type=whole(1), default=1, metavar="K", help="run every case K times (default: 1)")
-    add("--judge-calls", type=whole(0), default=None, metavar="N", help="at most N calls of llm_judge")
+    add("--trials", type=cli.whole(1), default=1, metavar="K", help="run every case K times (default: 1)")
+    add("--judge-calls", type=cli.whole(0), default=None, metavar="N", help="at most N calls of llm_judge")
     add_shard_flags(made, SHARDS)
     add("--resume", action="store_true", help="go on where a stopped run of the same configuration was")
     add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")

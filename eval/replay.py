@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.model_flags import add_model_flags, model_options
+from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.repo import here

@@ -9,11 +9,12 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.model_flags import ModelOptions, add_model_flags, model_options
+from agents.llm_client import ModelOptions, add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import write_atomic, write_json
@@ -111,12 +112,8 @@ async def _all(
             except Exception as problem:  # noqa: BLE001 - logged on its row, told in the report
                 return problem
 
-    try:
+    async with aclosing(model):
         done = await asyncio.gather(*(one(pair) for pair in pairs))
-    finally:
-        close = getattr(model, "aclose", None)
-        if close is not None:
-            await close()
     found = [result for result in done if isinstance(result, dict)]
     failed = [
         {
@@ -135,8 +132,7 @@ async def _criticise(pair: Pair, manifest: Manifest, model: Model) -> dict[str, 
     """Ask the critic, within its time limit, under its name in the log."""
     import asyncio
 
-    from agents.base import AnswerError
-    from agents.model import schema as schema_check
+    from agents.model import call
     from agents.texts.prompt_set import BETWEEN, PromptSet
     from meta.critique import check as critique_check
     from meta.evidence.pairs import payload
@@ -150,19 +146,8 @@ async def _criticise(pair: Pair, manifest: Manifest, model: Model) -> dict[str, 
 
     async def ask() -> dict[str, Any]:
         async with asyncio.timeout(spec.timeout_s):
-            completion = await model.complete(
-                [
-                    {"role": "system", "content": system},
-                    {"role": "user", "content": json.dumps(given, ensure_ascii=False, default=str)},
-                ],
-                schema=critique_check.ANSWER,
-                model=spec.model,
-            )
-        if wrong := schema_check.problems(critique_check.ANSWER, completion.data):
-            raise AnswerError(f"the critique does not match its schema: {'; '.join(wrong)}")
-        return critique_check.admitted(
-            pair.critic, pair.target, completion.data, given, manifest.protected_paths
-        )
+            said = await call.ask(model, system, given, critique_check.ANSWER, model=spec.model)
+        return critique_check.admitted(pair.critic, pair.target, said.data, given, manifest.protected_paths)
 
     with logger.source("critique"):
         made: dict[str, Any] = await instrument_agent_call_async(pair.critic, ask, target_agent=pair.target)

@@ -313,8 +313,8 @@ def main(args: argparse.Namespace) -> int:
 
 def _remember(results: Sequence[Result], spent: Mapping[str, Any], git_state: GitState, seed: int) -> None:
     """One line of history about the night as a whole, beside those of its evals and its A/B test."""
+    from agents.llm_client import ModelOptions
     from agents.manifest import load_manifest
-    from agents.model_flags import ModelOptions
     from agents.texts.prompt_set import PromptSet
     from eval.ledger.history import append_history
     from eval.ledger.provenance import Seen, model_identity, replay_metadata

@@ -10,11 +10,12 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.model_flags import ModelOptions, add_model_flags, model_options, whole
+from agents.llm_client import ModelOptions, add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import write_atomic, write_json
@@ -76,7 +77,7 @@ async def _all(drafter: Drafter, prompts: Sequence[str], options: Options, model
     from telemetry.record.run import error_kind
 
     drafts: list[Draft] = []
-    try:
+    async with aclosing(model):
         for prompt in prompts:
             if (
                 options.max_prompts is not None
@@ -96,10 +97,6 @@ async def _all(drafter: Drafter, prompts: Sequence[str], options: Options, model
                     raise Stopped(str(problem)) from problem
                 whose = "outage" if error_kind(problem) in INFRASTRUCTURE else "the answer cannot be used"
                 drafts.append(Draft(prompt, skipped=f"{whose}: {type(problem).__name__}: {problem}"[:300]))
-    finally:
-        close = getattr(model, "aclose", None)
-        if close is not None:
-            await close()
     return drafts
 
 
@@ -165,19 +162,19 @@ def parser() -> cli.Parser:
     add("--prompt", action="append", default=[], metavar="FILE", help="only this prompt (repeatable)")
     add(
         "--candidates",
-        type=whole(1),
+        type=cli.whole(1),
         default=3,
         metavar="N",
         help="ask for N proposals (default: 3; offline: many)",
     )
     add(
         "--screen-cases",
-        type=whole(1),
+        type=cli.whole(1),
         default=24,
         metavar="N",
         help="try them on N tune cases (offline: on all)",
     )
-    add("--max-prompts", type=whole(1), metavar="N", help="at most N new challengers")
+    add("--max-prompts", type=cli.whole(1), metavar="N", help="at most N new challengers")
     add_model_flags(made, seed="of the search, of the cases tried, and of the offline noise")
     return made
 

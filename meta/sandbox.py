@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.model_flags import add_model_flags, model_options, number
+from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.github import job_summary, set_output
@@ -50,7 +50,7 @@ def parser() -> cli.Parser:
     add("--recommendation", type=Path, metavar="FILE", help="carry out this one instead of the critiques'")
     add(
         "--time-limit",
-        type=number(),
+        type=cli.number(),
         default=TIME_LIMIT_S,
         metavar="S",
         help="of each command (default: 900)",
@@ -150,9 +150,7 @@ class _Bench:
         except (LLMError, AgentError, TimeoutError) as problem:
             stopped = str(problem)
         finally:
-            close = getattr(self._model, "aclose", None)
-            if close is not None:
-                await close()
+            await self._model.aclose()
         why = "not tried: stopped early" if stopped else "not tried: one patch, and few tries, at a time"
         aside += [recommendations.SetAside(one, why) for one in fit[len(tried) :]]
         suites = {str(one.suite.path): one.suite.sha256 for one in self._sandboxes.values()}

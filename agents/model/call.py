@@ -1,19 +1,25 @@
-"""What is a model call, whoever answers it: its result, its failure, and the one place where it is logged."""
+"""A model call, whoever answers it: how it is asked, its result, its failure, and the one place where it is logged."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut, redact
 from telemetry.logger import log_event, new_run_id
-from telemetry.record.run import ModelCall, current_run, record_model_call
+from telemetry.record.run import current_run, record_model_call
 
 Message = Mapping[str, Any]
 NO_AGENT = "llm_client"  # who is named on the row of a call made outside any agent's run
+
+# Sets one otherwise identical call apart from another, for a model that errs at random: the offline model draws its
+# noise from (seed, label, messages), so two trials of a case err independently, and a rerun of either errs alike.
+# Real models never see it.
+trial_label: ContextVar[str] = ContextVar("trial_label", default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,15 @@ class LLMError(Exception):
         self.raw = None if raw is None else cut(redact(raw), MAX_PARSE_ERROR)[0]
 
 
+class AnswerError(LLMError):
+    """The model's answer does not have the shape, or the sense, that was asked for."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "parse")
+
+
 class Model(Protocol):
-    """Anything that answers messages with JSON."""
+    """Anything that answers messages with JSON; `async with aclosing(model)` lets go of its connections."""
 
     async def complete(
         self,
@@ -60,6 +73,24 @@ class Model(Protocol):
         max_tokens: int = 1800,
         model: str | None = None,
     ) -> Completion: ...
+
+    async def aclose(self) -> None:
+        """Let go of what is held open; most models hold nothing."""
+        return
+
+
+async def ask(
+    model: Model, system: str, payload: Mapping[str, Any], schema: Mapping[str, Any], /, **options: Any
+) -> Completion:
+    """The model's judgement on `payload` under a system text, its data checked against `schema`."""
+    from agents.model.schema import problems
+
+    user = json.dumps(payload, ensure_ascii=False, default=str)
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    completion = await model.complete(messages, schema=schema, **options)
+    if wrong := problems(schema, completion.data):
+        raise AnswerError(f"the answer does not match its schema: {'; '.join(wrong)}")
+    return completion
 
 
 _model: ContextVar[Model | None] = ContextVar("model", default=None)
@@ -80,49 +111,20 @@ def current_model() -> Model | None:
     return _model.get()
 
 
+_LOGGED = tuple(field.name for field in fields(Completion) if field.name not in ("data", "raw", "latency_ms"))
+
+
 def log_call(call: Completion, problem: LLMError | None = None) -> None:
     """Log one `llm_call` row and count the call towards the run around it.
 
     A failed call is given as far as it got: no data, and the text that came, if any.
     """
     run = current_run()
-    raw, truncated = cut(call.raw, MAX_RAW_OUTPUT)
-    failure: dict[str, Any] = {}
+    row = {name: getattr(call, name) for name in _LOGGED}
+    row["model"] = call.model_answered or call.model_asked
+    record_model_call(row)
+    row["raw_output"], row["raw_output_truncated"] = cut(call.raw, MAX_RAW_OUTPUT)
     if problem is not None:
-        failure = {"error": str(problem), "error_kind": problem.error_kind}
-    log_event(
-        run.agent if run else NO_AGENT,
-        run.run_id if run else new_run_id(),
-        call.latency_ms,
-        call.cost_usd,
-        call.tokens_in,
-        call.tokens_out,
-        kind="llm_call",
-        model=call.model_answered or call.model_asked,
-        model_asked=call.model_asked,
-        model_answered=call.model_answered,
-        provider=call.provider,
-        tokens_cached=call.tokens_cached,
-        tokens_thinking=call.tokens_thinking,
-        cost_source=call.cost_source,
-        price_list_version=call.price_list_version,
-        attempts=call.attempts,
-        request_id=call.request_id,
-        finish_reason=call.finish_reason,
-        repaired=call.repaired,
-        raw_output=raw,
-        raw_output_truncated=truncated,
-        **failure,
-    )
-    record_model_call(
-        ModelCall(
-            tokens_in=call.tokens_in,
-            tokens_out=call.tokens_out,
-            cost_usd=call.cost_usd,
-            cost_source=call.cost_source,
-            tokens_thinking=call.tokens_thinking,
-            price_list_version=call.price_list_version,
-            model=call.model_answered or call.model_asked,
-            provider=call.provider,
-        )
-    )
+        row |= {"error": str(problem), "error_kind": problem.error_kind}
+    agent, run_id = (run.agent, run.run_id) if run else (NO_AGENT, new_run_id())
+    log_event(agent, run_id, call.latency_ms, kind="llm_call", **row)

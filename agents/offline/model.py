@@ -17,8 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.model.call import Completion, Message, log_call
-from agents.model.nonce import nonce
+from agents.model.call import Completion, Message, Model, log_call, trial_label
 from agents.offline import noise, rules
 from agents.offline.analysts import GENERIC
 from agents.offline.vocabulary import Analyst, chosen
@@ -27,7 +26,7 @@ NAME = "offline-rules-1"
 CHARS_PER_TOKEN = 4
 
 
-class OfflineModel:
+class OfflineModel(Model):
     """Answers by the rules of the prompt; `noise` is the share of calls that err."""
 
     provider, model = "offline", NAME
@@ -73,13 +72,13 @@ class OfflineModel:
         return call
 
     def answer(self, system: str, user: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The answer to a question under a system text: pure, but for the nonce of the trial."""
+        """The answer to a question under a system text: pure, but for the label of the trial."""
         payload = _payload(user)
         told = rules.read(system)
         analyst = chosen(self.analysts, told, payload)
         answer = {"items": []} if analyst is None else analyst.answer(told, payload)
         if self.noise:
-            draw = noise.generator(str(self.seed), nonce.get(), system, user)
+            draw = noise.generator(str(self.seed), trial_label.get(), system, user)
             subjects = [one.subject for one in self.analysts.values() if one.subject]
             answer = noise.perturbed(answer, payload, schema, self.noise, draw, subjects)
         return answer if schema is None else fitted(answer, schema)

@@ -60,9 +60,7 @@ def run(plan: Plan, model: Model, journal: Journal, limits: Limits) -> tuple[Boa
                 progress.total = progress.done  # decided before all cases were used
         finally:
             progress.finish()
-            close = getattr(model, "aclose", None)
-            if close is not None:
-                await close()
+            await model.aclose()
 
     asyncio.run(work())
     return board, breaker.reason

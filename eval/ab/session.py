@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.domain import load_domain
+from agents.llm_client import ModelOptions
 from agents.manifest import Manifest, load_manifest
-from agents.model_flags import ModelOptions
 from agents.texts import variants
 from eval.ab import report as ab_report
 from eval.ab.body import body

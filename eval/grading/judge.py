@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.model.call import Model
+from agents.model.call import Model, ask
 from eval.grading.graders import MISSING, Grade, Part, find, grade
 
 LIMIT = 6000  # characters of each answer shown to the judge
@@ -66,16 +66,8 @@ class Judge:
             "answer_1": first[:LIMIT],
             "answer_2": second[:LIMIT],
         }
-        completion = await self.model.complete(
-            [
-                {"role": "system", "content": SYSTEM},
-                {"role": "user", "content": json.dumps(question, ensure_ascii=False)},
-            ],
-            schema=SCHEMA,
-            temperature=0.0,
-            max_tokens=300,
-        )
-        data: Mapping[str, Any] = completion.data
+        answered = await ask(self.model, SYSTEM, question, SCHEMA, temperature=0.0, max_tokens=300)
+        data: Mapping[str, Any] = answered.data
         return data
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from agents.base import build_agent
 from agents.domain import load_domain
+from agents.llm_client import ModelOptions
 from agents.manifest import AgentSpec
 from agents.model.call import Model
-from agents.model_flags import ModelOptions
 from agents.texts.prompt_set import PromptSet
 from eval.grading.judge import Judge
 from eval.ledger.history import append_history, really_called
@@ -163,9 +163,7 @@ async def _run(
                 progress.see(trial.ok, trial.cost_usd if trial.turns else 0.0, trial.resumed)
     finally:
         progress.finish()
-        close = getattr(model, "aclose", None)
-        if close is not None:
-            await close()
+        await model.aclose()
     return trials
 
 

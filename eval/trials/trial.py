@@ -16,8 +16,7 @@ from typing import Any
 
 from agents.base import BaseAgent, in_thread
 from agents.manifest import AgentSpec
-from agents.model.call import Completion, Message, Model
-from agents.model.nonce import nonce
+from agents.model.call import Completion, Message, Model, trial_label
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import Grade, Part, grade
 from eval.grading.judge import Judge, grade_judged
@@ -50,7 +49,7 @@ _TURN = (
 _asked: ContextVar[list[dict[str, Any]] | None] = ContextVar("asked", default=None)
 
 
-class Recorder:
+class Recorder(Model):
     """A model that notes, for the trial it is asked in, what it was asked: hashes of the messages, the temperature."""
 
     def __init__(self, model: Model) -> None:
@@ -131,7 +130,7 @@ class Trial:
 async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
     """Run and grade one trial, and log its `evaluation` row."""
     run_id = logger.new_run_id()
-    marked = nonce.set("/".join(map(str, job.identity)))
+    marked = trial_label.set("/".join(map(str, job.identity)))
     start = time.perf_counter()
     output: Any = None
     problem: Exception | None = None
@@ -147,7 +146,7 @@ async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
             problem = raised
     latency_ms = round((time.perf_counter() - start) * 1000, 3)
     _asked.reset(noted)
-    nonce.reset(marked)
+    trial_label.reset(marked)
     if problem is None:
         try:
             graded = await _graded(job.case, output, judge)

@@ -14,7 +14,7 @@ from typing import Any
 from agents.base import BaseAgent, build_agent
 from agents.domain import load_domain
 from agents.manifest import AgentSpec
-from agents.model.call import Completion, Message
+from agents.model.call import Completion, Message, Model
 from agents.offline.model import OfflineModel, fitted
 from agents.offline.rules import Rules, pattern
 from agents.offline.vocabulary import chosen, tuned_keys
@@ -30,7 +30,7 @@ class NotSimple(Exception):
     """The agent does more than ask one question per case: only real trials can mark it."""
 
 
-class _Answering:
+class _Answering(Model):
     """A model that gives the answer it was handed, and notes what it was asked."""
 
     def __init__(self, offline: OfflineModel) -> None:

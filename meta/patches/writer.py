@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from agents.model.call import Model
+    from agents.model.call import Completion, Model
     from meta.patches.recommendations import Recommendation
 
 WRITER = "meta_agent"  # whose run this is
@@ -56,6 +55,7 @@ async def write_patch(
     model: Model, recommendation: Recommendation, path: str, source: str, refused: Sequence[str] = ()
 ) -> Written:
     """One answer; a failed call raises `LLMError`."""
+    from agents.model.call import ask
     from telemetry.record.run import instrument_agent_call_async
 
     question = {
@@ -66,24 +66,13 @@ async def write_patch(
         "source": source,
         "refused": list(refused),
     }
-    messages = [
-        {"role": "system", "content": SYSTEM},
-        {"role": "user", "content": json.dumps(question, ensure_ascii=False)},
-    ]
 
-    async def asked() -> Any:
-        return await model.complete(messages, schema=ANSWER, max_tokens=MAX_TOKENS)
+    async def asked() -> Completion:
+        return await ask(model, SYSTEM, question, ANSWER, max_tokens=MAX_TOKENS)
 
     done = await instrument_agent_call_async(WRITER, asked, all_calls_counted=True, task="patch")
-    data = done.data if isinstance(done.data, dict) else {}
-    declined = data.get("action") != "patch"
-    diff = "" if declined else _plain(str(data.get("diff") or ""))
-    return Written(
-        diff,
-        str(data.get("why") or "no reason given"),
-        done.model_answered or done.model_asked,
-        done.provider,
-    )
+    diff = _plain(done.data["diff"]) if done.data["action"] == "patch" else ""
+    return Written(diff, done.data["why"], done.model_answered or done.model_asked, done.provider)
 
 
 def _plain(diff: str) -> str:

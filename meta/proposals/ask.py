@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.base import AnswerError
 from agents.manifest import AgentSpec, Manifest
-from agents.model import schema as schema_check
+from agents.model import call
 from agents.model.call import Completion, Model
 from agents.texts.prompt_set import BETWEEN, PromptSet
 from meta.offline.rule_text import Edit
@@ -93,18 +91,10 @@ async def ask(model: Model, manifest: Manifest, question: Question) -> tuple[lis
     prompts = PromptSet()
     own = prompts.system(spec) if spec is not None else ""
     system = BETWEEN.join(text for text in (own, prompts.text(PROMPT).strip()) if text)
-    user = json.dumps(question.payload(), ensure_ascii=False, default=str)
+    asked = None if spec is None else spec.model
 
     async def once() -> Completion:
-        completion = await model.complete(
-            [{"role": "system", "content": system}, {"role": "user", "content": user}],
-            schema=ANSWER,
-            max_tokens=TOKENS,
-            model=None if spec is None else spec.model,
-        )
-        if wrong := schema_check.problems(ANSWER, completion.data):
-            raise AnswerError(f"the proposals do not match their schema: {'; '.join(wrong)}")
-        return completion
+        return await call.ask(model, system, question.payload(), ANSWER, max_tokens=TOKENS, model=asked)
 
     with logger.source("critique"):
         done: Completion = await instrument_agent_call_async(

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from agents.llm_client import Budget, Completion, LLMError, OpenAIModel, call_llm, model_from_env
+from agents.llm_client import ModelOptions, call_llm, model_from_env
 from agents.model import sdk as wire
-from agents.model.call import using_model
+from agents.model.budget import Budget
+from agents.model.call import Completion, LLMError, using_model
+from agents.model.endpoint import OpenAIModel
 from telemetry.edge.errors import BadInput
 from telemetry.record import pricing
-from telemetry.record.run import instrument_agent_call, instrument_agent_call_async
+from telemetry.record.run import instrument_agent_call_async
 from tests.worlds.loopback import USAGE, Loopback, Reply, Request, as_json, chat, error
 
 KEY = "sk-test-0123456789abcdef0123456789"
@@ -561,12 +563,12 @@ def test_call_llm_answers_synchronously_and_finds_the_run_around_it(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
         monkeypatch.setenv("OPENAI_MODEL", "gpt-4.1-nano")
-        assert instrument_agent_call("reviewer", lambda: call_llm(HELLO)) == [{"a": 1}]
 
         async def inside() -> Any:
             return call_llm(HELLO)
 
-        assert asyncio.run(inside()) == [{"a": 1}]
+        assert asyncio.run(instrument_agent_call_async("reviewer", inside)) == [{"a": 1}]
+        assert call_llm(HELLO) == [{"a": 1}]
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert server.requests[0].json()["model"] == "gpt-4.1-nano"
     assert server.connections == 1
@@ -618,8 +620,7 @@ def test_without_key_and_endpoint_the_offline_model_answers(
     monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")  # how GitHub passes a secret that is not set
-    budget = Budget(max_calls=1)
-    model = model_from_env(budget=budget)
+    model = model_from_env(ModelOptions(max_calls=1))
     assert asyncio.run(model.complete(HELLO, schema=SCHEMA)).provider == "offline"
     with pytest.raises(LLMError, match="max_calls 1"):
         asyncio.run(model.complete(HELLO, schema=SCHEMA))
@@ -631,4 +632,4 @@ def test_every_model_that_will_be_asked_needs_a_price_under_a_usd_cap(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(BadInput, match="house-model-7"):
-        model_from_env(budget=Budget(max_usd=1.0), models=[None, "house-model-7"])
+        model_from_env(ModelOptions(max_usd=1.0), models=[None, "house-model-7"])

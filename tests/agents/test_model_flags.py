@@ -7,9 +7,8 @@ import importlib
 
 import pytest
 
-from agents.llm_client import Capped
+from agents.llm_client import Capped, ModelOptions, add_model_flags, model_options
 from agents.manifest import BudgetLimits
-from agents.model_flags import ModelOptions, add_model_flags, model_options
 from agents.offline.model import OfflineModel
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput

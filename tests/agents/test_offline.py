@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.market.geopolitical_risk import JUDGEMENT
-from agents.model.nonce import nonce
+from agents.model.call import trial_label
 from agents.model.schema import listed, problems
 from agents.offline import analysts
 from agents.offline.model import NAME, OfflineModel, fitted
@@ -30,11 +30,11 @@ QUESTION = json.dumps(
 
 
 def answer(noise: float = 0.0, seed: int = 0, system: str | None = None, trial: str = "") -> dict[str, Any]:
-    token = nonce.set(trial)
+    token = trial_label.set(trial)
     try:
         return OfflineModel(noise, seed).answer(system or rules("geopolitical_risk"), QUESTION, JUDGEMENT)
     finally:
-        nonce.reset(token)
+        trial_label.reset(token)
 
 
 def test_a_call_is_logged_like_any_other_and_says_offline() -> None:
@@ -86,7 +86,7 @@ def test_noise_errs_at_its_rate(rate: float) -> None:
     assert abs(wrong / 600 - rate) < 0.06
 
 
-def test_noise_depends_on_seed_nonce_and_prompt_and_repeats() -> None:
+def test_noise_depends_on_seed_trial_and_prompt_and_repeats() -> None:
     def errors(**given: Any) -> list[bool]:
         return [answer(0.5, **given, trial=f"{given}{n}") != answer() for n in range(64)]
 

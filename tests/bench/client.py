@@ -45,7 +45,7 @@ asyncio.run(main())
 _OURS = """
 import asyncio, sys
 from pathlib import Path
-from agents.llm_client import OpenAIModel
+from agents.model.endpoint import OpenAIModel
 from telemetry.edge.repo import working_in
 
 async def main():

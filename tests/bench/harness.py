@@ -63,7 +63,7 @@ asyncio.run(main())
 """
 
 _CLIENT = """
-from agents.llm_client import OpenAIModel
+from agents.model.endpoint import OpenAIModel
 from telemetry.edge.repo import working_in
 
 async def main():

@@ -188,7 +188,8 @@ def rollups(root: Path, short: Path) -> list[Row]:
 OURS = """
 import sys, time
 from pathlib import Path
-from telemetry import rollup, script
+from telemetry import rollup
+from telemetry.edge.repo import working_in
 with working_in(Path(sys.argv[1])):
     start = time.perf_counter()
     summary = rollup.rollup(int(sys.argv[2]))

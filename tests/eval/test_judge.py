@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agents.model.call import Model
 from eval.grading.graders import grade
 from eval.grading.judge import Judge, JudgeStopped, grade_judged
 
@@ -19,7 +20,7 @@ EXPECT = [
 ]
 
 
-class FakeModel:
+class FakeModel(Model):
     """Answers by a rule on the two answers, and remembers what it was asked."""
 
     def __init__(self, rule: Callable[[str, str], str]) -> None:

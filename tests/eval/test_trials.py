@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from agents.base import BaseAgent
 from agents.manifest import AgentSpec
-from agents.model.nonce import nonce
+from agents.model.call import trial_label
 from agents.texts.prompt_set import PromptSet
 from eval.suites import Case
 from eval.trials.journal import Journal
@@ -43,7 +43,7 @@ class Doubler(BaseAgent):
     calls: list[str] = []  # noqa: RUF012 - reset by the fixture
 
     async def analyze(self, inputs: Any) -> list[dict[str, Any]]:
-        Doubler.calls.append(nonce.get())
+        Doubler.calls.append(trial_label.get())
         Doubler.running += 1
         Doubler.most = max(Doubler.most, Doubler.running)
         try:
@@ -128,7 +128,7 @@ def test_a_hanging_agent_is_cut_off_by_its_own_time_limit() -> None:
     assert (trial.error_kind, trial.counted) == ("timeout", False)
 
 
-def test_each_trial_of_each_arm_has_its_own_nonce_and_a_rerun_repeats_it() -> None:
+def test_each_trial_of_each_arm_has_its_own_label_and_a_rerun_repeats_it() -> None:
     work = [*jobs([case(1)], "A", 2), *jobs([case(1)], "B", 2)]
     run(work)
     first, Doubler.calls = Doubler.calls, []
@@ -174,7 +174,7 @@ def test_a_journalled_trial_is_not_run_again_unless_an_outage_spoilt_it(tmp_path
     Doubler.calls = []
     with Journal(tmp_path / "j.jsonl", {"seed": 1}) as journal:
         second = run(work, journal=journal)
-    assert [nonce.split("/")[2] for nonce in Doubler.calls] == ["case-003"]
+    assert [label.split("/")[2] for label in Doubler.calls] == ["case-003"]
 
     def plain(trials: list[Trial]) -> list[Trial]:
         kept = [replace(trial, resumed=False) for trial in trials if trial.counted]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from agents.base import AnswerError, InputError
-from agents.llm_client import LLMError, OpenAIModel
 from agents.market.geopolitical_risk import injection_suspected
+from agents.model.call import LLMError
+from agents.model.endpoint import OpenAIModel
 from tests.worlds.agent_kit import Says, built, rows, rules
 from tests.worlds.loopback import Loopback, chat
 

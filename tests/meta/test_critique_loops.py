@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.model.call import Completion, LLMError, Message
+from agents.model.call import Completion, LLMError, Message, Model
 from agents.model.schema import problems
 from agents.offline.model import OfflineModel
 from agents.offline.rules import read
@@ -97,7 +97,7 @@ def test_an_answer_of_the_wrong_shape_fails_its_pair_alone(checkout: Path) -> No
     assert (checkout / REPORT).exists()
 
 
-class Failing:
+class Failing(Model):
     """A model that only answers about beta."""
 
     async def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
@@ -118,7 +118,7 @@ def test_a_failed_pair_keeps_its_earlier_findings_and_loses_no_other() -> None:
 def test_an_outage_of_every_pair_stops_and_writes_nothing(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Down:
+    class Down(Model):
         async def complete(self, *_: Any, **__: Any) -> Completion:
             raise LLMError("connection refused", "provider")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agents.model.call import Completion, LLMError, Message, log_call
-from agents.model_flags import ModelOptions
+from agents.llm_client import ModelOptions
+from agents.model.call import Completion, LLMError, Message, Model, log_call
 from agents.offline.model import OfflineModel
 from agents.texts import variants
 from eval.suites import load_suite, split
@@ -37,7 +37,7 @@ def checkout(root: Path) -> Path:
     return root
 
 
-class Proposing:
+class Proposing(Model):
     """A model that proposes what it is told, and answers the agent's questions by the prompt's rules."""
 
     def __init__(self, *answers: Any) -> None:

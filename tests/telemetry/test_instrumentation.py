@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from telemetry.logger import LOG_PATH
-from telemetry.record.run import (
-    ModelCall,
-    current_run,
-    instrument_agent_call,
-    instrument_agent_call_async,
-    instrumented,
-    record_model_call,
-)
+from telemetry.record.run import current_run, instrument_agent_call_async, record_model_call
 
-CALL = ModelCall(100, 10, 0.01, "price_list", price_list_version="p1", model="m", provider="openai")
+CALL = {"tokens_in": 100, "tokens_out": 10, "cost_usd": 0.01, "cost_source": "price_list"}
+CALL |= {"price_list_version": "p1", "model": "m", "provider": "openai"}
+
+
+def run(agent: str, work: Callable[[], Any], **fields: Any) -> Any:
+    async def once() -> Any:
+        return work()
+
+    return asyncio.run(instrument_agent_call_async(agent, once, **fields))
 
 
 def rows(root: Path) -> list[dict[str, Any]]:
@@ -27,11 +29,11 @@ def rows(root: Path) -> list[dict[str, Any]]:
 
 
 def test_a_call_is_one_row_with_signal_and_reward(root: Path) -> None:
-    output = instrument_agent_call("geo", lambda: [{"risk_score": 60}], cost_usd=0.0)
+    output = run("geo", lambda: [{"risk_score": 60}], all_calls_counted=True)
     (row,) = rows(root)
     assert output == [{"risk_score": 60}]
     assert row["signal_strength"] == 0.6 and 0.55 < row["reward"] <= 0.6
-    assert (row["cost_usd"], row["cost_source"]) == (0.0, "override")
+    assert (row["cost_usd"], row["cost_source"]) == (0.0, "provider")
 
 
 def test_usage_of_the_model_calls_inside_is_summed(root: Path) -> None:
@@ -40,7 +42,7 @@ def test_usage_of_the_model_calls_inside_is_summed(root: Path) -> None:
         record_model_call(CALL)
         return []
 
-    instrument_agent_call("geo", work)
+    run("geo", work)
     (row,) = rows(root)
     assert (row["tokens_in"], row["tokens_out"]) == (200, 20)
     assert row["cost_usd"] == pytest.approx(0.02)
@@ -50,43 +52,29 @@ def test_usage_of_the_model_calls_inside_is_summed(root: Path) -> None:
 def test_one_unpriced_call_makes_the_total_unknown(root: Path) -> None:
     def work() -> None:
         record_model_call(CALL)
-        record_model_call(ModelCall(5, 5, None, "unknown"))
+        record_model_call({"tokens_in": 5, "tokens_out": 5, "cost_usd": None, "cost_source": "unknown"})
 
-    instrument_agent_call("geo", work)
+    run("geo", work)
     (row,) = rows(root)
     assert (row["cost_usd"], row["cost_source"], row["tokens_in"]) == (None, "unknown", 105)
 
 
 def test_no_model_call_is_unknown_unless_the_caller_vouches_for_it(root: Path) -> None:
-    instrument_agent_call("plain", list)
-    instrument_agent_call("counted", list, all_calls_counted=True)
+    run("plain", list)
+    run("counted", list, all_calls_counted=True)
     told = {row["agent"]: (row["cost_usd"], row["cost_source"]) for row in rows(root)}
     assert told == {"plain": (None, "unknown"), "counted": (0.0, "provider")}
 
 
-def test_explicit_values_win(root: Path) -> None:
-    def work() -> None:
-        record_model_call(CALL)
-
-    instrument_agent_call("geo", work, cost_usd=1.5, tokens_in=7, tokens_out=3)
-    (row,) = rows(root)
-    assert (row["cost_usd"], row["cost_source"], row["tokens_in"], row["tokens_out"]) == (
-        1.5,
-        "override",
-        7,
-        3,
-    )
-
-
 def test_nested_calls_log_their_own_rows_and_count_nothing_twice(root: Path) -> None:
-    def inner() -> None:
+    async def inner() -> None:
         record_model_call(CALL)
 
-    def outer() -> None:
+    async def outer() -> None:
         record_model_call(CALL)
-        instrument_agent_call("inner", inner)
+        await instrument_agent_call_async("inner", inner)
 
-    instrument_agent_call("outer", outer)
+    asyncio.run(instrument_agent_call_async("outer", outer))
     by_agent = {row["agent"]: row["cost_usd"] for row in rows(root)}
     assert by_agent == {"inner": pytest.approx(0.01), "outer": pytest.approx(0.01)}
 
@@ -106,7 +94,7 @@ def test_an_exception_is_logged_once_and_comes_out_unchanged(
         raise problem
 
     with pytest.raises(type(problem)) as caught:
-        instrument_agent_call("geo", work)
+        run("geo", work)
     assert caught.value is problem
     (row,) = rows(root)
     assert row["error_kind"] == kind and str(problem) in row["error"] and row["reward"] is None
@@ -115,7 +103,7 @@ def test_an_exception_is_logged_once_and_comes_out_unchanged(
 def test_concurrent_tasks_keep_their_usage_apart(root: Path) -> None:
     async def agent(cost: float) -> None:
         await asyncio.sleep(0)
-        record_model_call(ModelCall(1, 1, cost, "provider"))
+        record_model_call({"tokens_in": 1, "tokens_out": 1, "cost_usd": cost, "cost_source": "provider"})
         await asyncio.sleep(0)
 
     async def all_of_them() -> None:
@@ -127,14 +115,13 @@ def test_concurrent_tasks_keep_their_usage_apart(root: Path) -> None:
     assert {row["agent"]: row["cost_usd"] for row in rows(root)} == {f"a{i}": float(i) for i in range(20)}
 
 
-def test_the_decorator_reads_like_the_call(root: Path) -> None:
-    @instrumented("geo")
-    def analyze(x: int) -> dict[str, int]:
-        run = current_run()
-        assert run is not None
-        run.fields["as_of"] = "2026-03-02"
-        return {"risk_score": x}
+def test_a_field_noted_inside_stands_on_the_row(root: Path) -> None:
+    def work() -> dict[str, int]:
+        inside = current_run()
+        assert inside is not None
+        inside.fields["as_of"] = "2026-03-02"
+        return {"risk_score": 40}
 
-    assert analyze(40) == {"risk_score": 40}
+    assert run("geo", work) == {"risk_score": 40}
     assert rows(root)[0]["as_of"] == "2026-03-02"
     assert current_run() is None

@@ -19,10 +19,9 @@ from typing import Any
 import pytest
 
 from agents import llm_client
-from agents.llm_client import Capped
+from agents.llm_client import Capped, ModelOptions
 from agents.model.budget import Budget
-from agents.model.call import Completion, LLMError, Message, log_call
-from agents.model.nonce import nonce
+from agents.model.call import Completion, LLMError, Message, Model, log_call, trial_label
 from eval import ab_testing, suites
 from eval.ab import guardrails
 from telemetry.edge import cli
@@ -57,7 +56,7 @@ _SCHEMA = {
 }
 
 
-class Scripted:
+class Scripted(Model):
     """The model; `dies_after` calls it only fails."""
 
     provider, model = "scripted", "scripted-1"
@@ -83,7 +82,7 @@ class Scripted:
             raise LLMError("connection refused", "provider")
         system, user = str(messages[0]["content"]), str(messages[1]["content"])
         told = {name: float(value) for name, value in re.findall(r"(skill|break|cost): ([\d.]+)", system)}
-        draw = hashlib.sha256(f"{nonce.get()} {system} {user}".encode()).digest()
+        draw = hashlib.sha256(f"{trial_label.get()} {system} {user}".encode()).digest()
         share = int.from_bytes(draw[:4]) / 2**32
         data: Any = {"items": [{"answer": "right" if share < told.get("skill", 0.7) else self.says}]}
         if share < told.get("break", 0.0):
@@ -149,8 +148,8 @@ def tree(root: Path) -> dict[str, bytes]:
 def use(patch: pytest.MonkeyPatch, model: Any) -> Any:
     """Let A/B runs ask this model."""
 
-    def made(budget: Budget | None = None, **_: Any) -> Any:
-        return model if budget is None else Capped(model, budget)
+    def made(options: ModelOptions, _: Any = ()) -> Any:
+        return Capped(model, Budget(options.max_usd, options.max_calls, options.max_seconds))
 
     patch.setattr(llm_client, "model_from_env", made)
     patch.setattr(guardrails, "LATENCY_SLACK_MS", 60_000.0)  # how busy this machine is decides nothing here

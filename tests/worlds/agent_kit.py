@@ -48,7 +48,7 @@ def rows(root: Path | None = None) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
 
 
-class Says:
+class Says(Model):
     """A model that gives the answers it was given, in turn, the last one for ever."""
 
     def __init__(self, *answers: Any) -> None:

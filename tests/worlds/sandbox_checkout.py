@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.model.call import Completion, Message
+from agents.model.call import Completion, Message, Model
 from eval import suites
 from meta.patches.trial import Commands
 from telemetry.edge.repo import working_in
@@ -117,7 +117,7 @@ def diff(after: str, before: str = CODE, path: str = PATH) -> str:
     return "".join(difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"))
 
 
-class Scripted:
+class Scripted(Model):
     """A model that gives these answers in turn; an exception among them is raised."""
 
     def __init__(self, *answers: dict[str, str] | Exception) -> None:
