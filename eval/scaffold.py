@@ -11,7 +11,7 @@ from typing import Any
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
-from telemetry.edge.repo import here
+from telemetry.edge.repo import SUITES, here
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MANIFEST = Path("agents/manifest.yaml")
@@ -63,23 +63,23 @@ def next_steps(name: str) -> dict[str, str]:
 def scaffold(name: str, kind: str = "headlines") -> list[Path]:
     """Write the files of a new agent, the manifest last; nothing stays if the manifest would not load."""
     from agents.manifest import load_manifest
-    from eval import suites
     from eval.cases import starters
+    from eval.grading import suite as suites
 
     paths = {
         "prompt": Path(f"agents/prompts/{name}.md"),
         "output_schema": Path(f"agents/schemas/{name}.json"),
-        "eval_suite": suites.FOLDER / f"{name}.jsonl",
+        "eval_suite": SUITES / f"{name}.jsonl",
     }
     _refuse_taken(name, list(paths.values()))
     root = here().root
-    lock = root / suites.FOLDER / suites.LOCK
+    lock = root / SUITES / suites.LOCK
     before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
     try:
         write_atomic(root / paths["prompt"], starters.prompt(kind, name))
         write_json(root / paths["output_schema"], starters.schema(kind, name))
-        suites.write_suite(paths["eval_suite"], starters.suite(kind, name))
-        suites.pin([paths["eval_suite"]])
+        suites.write_suite(here(), paths["eval_suite"], starters.suite(kind, name))
+        suites.pin(here(), [paths["eval_suite"]])
         write_atomic(root / MANIFEST, with_agent((root / MANIFEST).read_text("utf-8"), name, kind, paths))
         load_manifest()
     except BaseException:
@@ -91,7 +91,7 @@ def scaffold(name: str, kind: str = "headlines") -> list[Path]:
             else:
                 write_atomic(file, content)
         raise
-    return [*paths.values(), suites.FOLDER / suites.LOCK, MANIFEST]
+    return [*paths.values(), SUITES / suites.LOCK, MANIFEST]
 
 
 def with_agent(manifest: str, name: str, kind: str, paths: dict[str, Path]) -> str:
