@@ -14,6 +14,7 @@ from typing import Any
 
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import SUITES, here
 
 
 def builders() -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
@@ -42,16 +43,16 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
-    from eval import suites
+    from eval.grading import suite as suites
 
     known = builders()
     for name in args.suite:
         if name not in known:
             raise BadInput(f"{name}: no builder for this suite (known: {', '.join(known)})")
-    paths = [suites.FOLDER / f"{name}.jsonl" for name in args.suite or known]
+    paths = [SUITES / f"{name}.jsonl" for name in args.suite or known]
     for path in paths:
-        suites.write_suite(path, known[path.stem]())
-    changed = suites.pin(paths)
+        suites.write_suite(here(), path, known[path.stem]())
+    changed = suites.pin(here(), paths)
     if args.json:
         print(json.dumps({"built": [path.stem for path in paths], "changed": changed}))
     elif not args.quiet:

@@ -33,11 +33,11 @@ def run_suite(
     A callable of the manifest runs as that agent, with its prompts; any other is called with the input of each case.
     A suite that is pinned must be as pinned; one in a folder without a lock file is taken as it is.
     """
-    from eval.suites import LOCK, load_suite
+    from eval.grading.suite import LOCK, load_suite
     from eval.trials.evaluation import Options, Target, evaluate
 
     unlocked = not (here() / suite_path).parent.joinpath(LOCK).exists()
-    suite = load_suite(suite_path, allow_unpinned=unlocked)
+    suite = load_suite(here(), suite_path, allow_unpinned=unlocked)
     spec = spec_of(module, callable_spec, str(suite_path), eval_adapter)
     target = Target(spec, suite, Path(out_path))
     options = Options(ask=ModelOptions().within(manifest_budget()), quiet=True)
@@ -145,7 +145,7 @@ def _options(args: argparse.Namespace, budget: BudgetLimits) -> Options:
 
 
 def _targets(args: argparse.Namespace, options: Options, manifest: Manifest) -> list[Target]:
-    from eval.suites import load_suite
+    from eval.grading.suite import load_suite
     from eval.trials.evaluation import Target
 
     chosen = [manifest.agent(name) for name in dict.fromkeys(args.agent)] or list(manifest.enabled())
@@ -157,7 +157,7 @@ def _targets(args: argparse.Namespace, options: Options, manifest: Manifest) -> 
             continue
         if not spec.enabled and not args.quiet:
             print(f"{spec.name} is disabled; it is evaluated because it was named", file=sys.stderr)
-        suite = load_suite(spec.eval_suite, allow_unpinned=options.allow_unpinned)
+        suite = load_suite(here(), spec.eval_suite, allow_unpinned=options.allow_unpinned)
         targets.append(Target(spec, suite, RESULTS / f"{spec.name}.json"))
     if not targets:
         raise BadInput("agents/manifest.yaml: no enabled agent has an eval_suite")

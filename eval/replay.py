@@ -15,7 +15,7 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.repo import here
 
 if TYPE_CHECKING:
-    from eval.suites import Suite
+    from eval.grading.suite import Suite
 
 # What a rerun may differ in, beside its scores: told, so that a difference in scores can be explained.
 _TOLD = ("git_commit", "prompts", "suites", "model_asked", "model_answered", "provider", "packages")
@@ -109,11 +109,11 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace) -> int:
-    from eval.suites import load_suite
+    from eval.grading.suite import load_suite
 
     stored = _read(args.result)
     [(suite_path, digest)] = stored["metadata"]["suites"].items()
-    suite = load_suite(suite_path, allow_unpinned=True)
+    suite = load_suite(here(), suite_path, allow_unpinned=True)
     notes = (
         []
         if suite.sha256 == digest

@@ -12,7 +12,7 @@ from typing import Any
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
-from telemetry.edge.repo import here
+from telemetry.edge.repo import SUITES, here
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MANIFEST = Path("agents/manifest.yaml")
@@ -60,7 +60,7 @@ def scaffold(name: str, kind: str | None = None) -> list[Path]:
     """Write the files of a new agent, the manifest last; nothing stays if the manifest would not load."""
     from agents.domain import load_domain
     from agents.manifest import load_manifest
-    from eval import suites
+    from eval.grading import suite as suites
 
     starters = load_domain(load_manifest().domain).starters
     if not starters:
@@ -72,19 +72,19 @@ def scaffold(name: str, kind: str | None = None) -> list[Path]:
     paths = {
         "prompt": Path(f"agents/prompts/{name}.md"),
         "output_schema": Path(f"agents/schemas/{name}.json"),
-        "eval_suite": suites.FOLDER / f"{name}.jsonl",
+        "eval_suite": SUITES / f"{name}.jsonl",
     }
     _refuse_taken(name, list(paths.values()))
     root = here().root
-    lock = root / suites.FOLDER / suites.LOCK
+    lock = root / SUITES / suites.LOCK
     before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
     try:
         write_atomic(
             root / paths["prompt"], starter.prompt.replace("{title}", name.replace("_", " ").capitalize())
         )
         write_json(root / paths["output_schema"], _schema(name, starter.properties))
-        suites.write_suite(paths["eval_suite"], starter.cases(name))
-        suites.pin([paths["eval_suite"]])
+        suites.write_suite(here(), paths["eval_suite"], starter.cases(name))
+        suites.pin(here(), [paths["eval_suite"]])
         write_atomic(root / MANIFEST, with_agent((root / MANIFEST).read_text("utf-8"), name, kind, paths))
         load_manifest()
     except BaseException:
@@ -96,7 +96,7 @@ def scaffold(name: str, kind: str | None = None) -> list[Path]:
             else:
                 write_atomic(file, content)
         raise
-    return [*paths.values(), suites.FOLDER / suites.LOCK, MANIFEST]
+    return [*paths.values(), SUITES / suites.LOCK, MANIFEST]
 
 
 def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def pass_rates(jobs: Sequence[Job]) -> Scores:
 
     from agents.domain import load_domain
     from agents.offline.model import OfflineModel
-    from eval.suites import split
+    from eval.grading.suite import split
     from eval.trials.pool import collect
 
     with tempfile.TemporaryDirectory() as scratch, working_in(Path(scratch)):
@@ -64,7 +64,7 @@ def scores_table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
 def _jobs() -> Iterator[Job]:
     from agents.manifest import load_manifest
     from agents.texts.prompt_set import PromptSet
-    from eval.suites import load_suite
+    from eval.grading.suite import load_suite
     from eval.trials.pool import Job
 
     root = here().root.resolve()
@@ -77,7 +77,7 @@ def _jobs() -> Iterator[Job]:
             arm: live.with_overrides({spec.prompt: file.read_text("utf-8")}) for arm, file in files.items()
         }
         arms["champion"] = live
-        for case in load_suite(spec.eval_suite).cases:
+        for case in load_suite(here(), spec.eval_suite).cases:
             for arm in ARMS:
                 yield Job(arm, arms[arm], spec, case)
 

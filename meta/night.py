@@ -316,16 +316,16 @@ def _remember(results: Sequence[Result], spent: Mapping[str, Any], git_state: Gi
     from agents.llm_client import ModelOptions
     from agents.manifest import load_manifest
     from agents.texts.prompt_set import PromptSet
+    from eval.grading.suite import load_suite
     from eval.ledger.history import append_history
     from eval.ledger.provenance import Seen, model_identity, replay_metadata
-    from eval.suites import load_suite
 
     manifest, prompts = load_manifest(), PromptSet()
     suites = (spec.eval_suite for spec in manifest.enabled() if spec.eval_suite)
     asked = model_identity(ModelOptions().model())["model"]
     metadata = replay_metadata(
         git_state,
-        suites={path: load_suite(path, allow_unpinned=True).sha256 for path in suites},
+        suites={path: load_suite(here(), path, allow_unpinned=True).sha256 for path in suites},
         prompts={path: prompts.sha256(path) for path in manifest.prompts},
         seen=Seen((asked,) if asked else (), (), (spent["provider"],), (), ()),
         seed=seed,

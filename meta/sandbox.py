@@ -204,7 +204,7 @@ class _Bench:
         return sandbox.try_patch(diff)
 
     def _sandbox(self, agent: str) -> Sandbox:
-        from eval.suites import load_suite
+        from eval.grading.suite import load_suite
         from meta.patches import trial as patch_trial
         from meta.patches.recommendations import code_of
 
@@ -214,7 +214,7 @@ class _Bench:
                 here().root.resolve(),
                 agent,
                 code_of(spec),
-                load_suite(spec.eval_suite),
+                load_suite(here(), spec.eval_suite),
                 self._limit,
                 self._seed,
                 self._commands or patch_trial.commands(),

@@ -17,8 +17,9 @@ from agents.texts import variants
 from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variant
 from eval.ab.memory import Compared, dethroned, pair_of, settled
-from eval.suites import Case, Suite, load_suite
+from eval.grading.suite import Case, Suite, load_suite
 from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 from telemetry.names import SCORING_VERSION
 
 CONTROL = "champion"  # the label of the control arm
@@ -164,7 +165,9 @@ def _test(
             continue
         for spec in agents:
             if spec.eval_suite not in loaded:
-                loaded[spec.eval_suite] = load_suite(spec.eval_suite, allow_unpinned=settings.allow_unpinned)
+                loaded[spec.eval_suite] = load_suite(
+                    here(), spec.eval_suite, allow_unpinned=settings.allow_unpinned
+                )
         suites = [loaded[spec.eval_suite].sha256 for spec in agents]
         pair = pair_of(champion.sha256, one.sha256, suites, model)
         if pair in known:

@@ -17,9 +17,9 @@ from agents.manifest import AgentSpec
 from agents.model.call import Model
 from agents.texts.prompt_set import PromptSet
 from eval.grading.judge import Judge
+from eval.grading.suite import Case, Suite
 from eval.ledger.history import append_history, really_called
 from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
-from eval.suites import Case, Suite
 from eval.trials.journal import Journal
 from eval.trials.pool import Breaker, Build, Job, Trial, run_trials
 from eval.trials.progress import Progress

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from eval.suites import Case
+from eval.grading.suite import Case
 from eval.trials.trial import Trial
 from telemetry.edge.text import MAX_PREVIEW, MAX_RATIONALE, MAX_RAW_OUTPUT, cut
 

@@ -21,7 +21,7 @@ from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import Grade, Part, grade
 from eval.grading.judge import Judge, grade_judged
 from eval.grading.rubric import Rubric, gated, rubric
-from eval.suites import Case
+from eval.grading.suite import Case
 from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.text import MAX_ERROR, cut

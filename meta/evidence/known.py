@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.manifest import AgentSpec
-from eval.suites import split
+from eval.grading.suite import split
 from telemetry.edge.repo import here
 
 OUTPUTS = "agents/outputs"

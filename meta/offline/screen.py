@@ -20,7 +20,7 @@ from agents.offline.rules import Rules, pattern
 from agents.offline.vocabulary import chosen, tuned_keys
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import grade
-from eval.suites import Case
+from eval.grading.suite import Case
 from meta.offline import rule_text
 from meta.proposals.screen import Mark, Unit
 from telemetry.edge.errors import BadInput

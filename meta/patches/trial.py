@@ -22,7 +22,7 @@ from meta.publish.changes import Change, canonical, read_changes
 from telemetry.edge.git import GitRefused, git
 
 if TYPE_CHECKING:
-    from eval.suites import Case, Suite
+    from eval.grading.suite import Case, Suite
 
 MAX_RESULT_BYTES = 64_000_000
 PASSED, REJECTED, DECLINED, INCONCLUSIVE = "passed", "rejected", "declined", "inconclusive"

@@ -14,7 +14,7 @@ from agents.model.call import Model
 from agents.offline.model import OfflineModel
 from agents.texts import variants
 from agents.texts.prompt_set import PromptSet
-from eval.suites import Suite, load_suite
+from eval.grading.suite import Suite, load_suite
 from meta.evidence.known import read_json, tune_results
 from meta.offline.screen import NotSimple, OfflineScreen
 from meta.proposals import ask as proposer
@@ -23,6 +23,7 @@ from meta.proposals import search as climb
 from meta.proposals.contenders import Contenders, Memory, contenders
 from meta.proposals.screen import Mark, Marks, Screen, TrialScreen, Unit
 from meta.proposals.search import Climb, Effort, Proposal
+from telemetry.edge.repo import here
 
 MAX_WAITING = 2  # challengers of one prompt that were not tested yet: more would only split the evidence
 LEAST_MENDED = 4  # cases: less can hardly be proved on as many unseen ones
@@ -191,7 +192,7 @@ class Drafter:
 
     def _suite(self, spec: AgentSpec) -> Suite:
         if spec.eval_suite not in self._suites:
-            self._suites[spec.eval_suite] = load_suite(spec.eval_suite)
+            self._suites[spec.eval_suite] = load_suite(here(), spec.eval_suite)
         return self._suites[spec.eval_suite]
 
     def _question(

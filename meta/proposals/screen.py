@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from agents.manifest import AgentSpec
 from agents.model.call import Model
 from agents.texts.prompt_set import PromptSet
-from eval.suites import Case
+from eval.grading.suite import Case
 from eval.trials.pool import Breaker, Job, collect
 from telemetry.edge.errors import Stopped
 

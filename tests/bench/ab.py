@@ -13,9 +13,9 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval import suites
 from eval.ab import sequential as rule
-from telemetry.edge.repo import working_in
+from eval.grading import suite as suites
+from telemetry.edge.repo import here, working_in
 from tests.bench import Row
 from tests.worlds import eval_checkout
 
@@ -243,7 +243,7 @@ def _checkout(root: Path, cases: int) -> None:
         lines = (root / path).read_text().splitlines(keepends=True)
         unseen = [line for line in lines if suites.split(json.loads(line)["id"]) == "holdout"]
         (root / path).write_text("".join(unseen[:cases]))
-        suites.pin([path])
+        suites.pin(here(), [path])
     manifest = json.loads((root / "agents/manifest.yaml").read_text())
     (root / "agents/manifest.yaml").write_text(json.dumps({**manifest, "ab_test": {"min_cases": cases}}))
     text = (root / "agents/prompts/alpha.md").read_text()

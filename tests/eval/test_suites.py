@@ -10,31 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval import suites
+from eval import suites as script
+from eval.grading import suite as suites
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import SUITES, here, working_in
 
 CASE = {"id": "one-0001", "input": {"x": 1}, "expect": [{"grader": "exact", "path": "0.a", "value": 1}]}
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Any:
-    (tmp_path / suites.FOLDER).mkdir(parents=True)
+    (tmp_path / SUITES).mkdir(parents=True)
     with working_in(tmp_path):
         yield tmp_path
 
 
 def write(*cases: object, name: str = "demo") -> Path:
-    path = suites.FOLDER / f"{name}.jsonl"
-    suites.write_suite(path, cases)  # type: ignore[arg-type]
+    path = SUITES / f"{name}.jsonl"
+    suites.write_suite(here(), path, cases)  # type: ignore[arg-type]
     return path
 
 
 def test_a_pinned_suite_loads(root: Path) -> None:
     path = write(CASE, CASE | {"id": "one-0002", "tags": ["hard"], "threshold": 0.5})
-    assert suites.main(["pin", "--root", str(root)]) == cli.OK
-    suite = suites.load_suite(path)
+    assert script.main(["pin", "--root", str(root)]) == cli.OK
+    suite = suites.load_suite(here(), path)
     assert (suite.name, suite.pinned, len(suite.cases)) == ("demo", True, 2)
     assert (suite.cases[1].tags, suite.cases[1].threshold) == (("hard",), 0.5)
 
@@ -42,21 +43,21 @@ def test_a_pinned_suite_loads(root: Path) -> None:
 def test_a_changed_suite_is_refused_by_name_until_pinned_again(root: Path, capsys: Any) -> None:
     path = write(CASE)
     other = write(CASE, name="other")
-    suites.pin([path, other])
+    suites.pin(here(), [path, other])
     write(CASE | {"input": {"x": 2}})
     with pytest.raises(BadInput, match=r"eval/suites/demo\.jsonl: suite demo changed since it was pinned"):
-        suites.load_suite(path)
-    assert suites.load_suite(other).pinned
-    assert suites.main(["check", "--root", str(root)]) == cli.FOUND
+        suites.load_suite(here(), path)
+    assert suites.load_suite(here(), other).pinned
+    assert script.main(["check", "--root", str(root)]) == cli.FOUND
     assert "python -m eval.suites pin demo" in capsys.readouterr().out
-    assert not suites.load_suite(path, allow_unpinned=True).pinned
-    assert suites.pin([path, other]) == ["demo"]
-    assert suites.load_suite(path).pinned
+    assert not suites.load_suite(here(), path, allow_unpinned=True).pinned
+    assert suites.pin(here(), [path, other]) == ["demo"]
+    assert suites.load_suite(here(), path).pinned
 
 
 def test_a_suite_never_pinned_says_so(root: Path) -> None:
     with pytest.raises(BadInput, match="suite demo is not pinned"):
-        suites.load_suite(write(CASE))
+        suites.load_suite(here(), write(CASE))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_a_suite_never_pinned_says_so(root: Path) -> None:
 )
 def test_a_bad_case_names_file_line_and_field(root: Path, case: object, message: str) -> None:
     with pytest.raises(BadInput, match=rf"demo\.jsonl:2: .*{message}"):
-        suites.pin([write(CASE, case)])
+        suites.pin(here(), [write(CASE, case)])
 
 
 @pytest.mark.parametrize(
@@ -87,21 +88,21 @@ def test_a_bad_case_names_file_line_and_field(root: Path, case: object, message:
     ],
 )
 def test_a_bad_file_names_its_line(root: Path, text: str, message: str) -> None:
-    path = suites.FOLDER / "demo.jsonl"
+    path = SUITES / "demo.jsonl"
     (root / path).write_text(text)
     with pytest.raises(BadInput) as refused:
-        suites.load_suite(path, allow_unpinned=True)
+        suites.load_suite(here(), path, allow_unpinned=True)
     assert message in str(refused.value)
 
 
 def test_a_missing_suite_and_a_broken_lock_are_bad_input(root: Path, capsys: Any) -> None:
     for command in ("pin", "check", "list"):
-        assert suites.main([command, "nobody", "--root", str(root)]) == cli.BAD_INPUT
+        assert script.main([command, "nobody", "--root", str(root)]) == cli.BAD_INPUT
         assert "eval/suites/nobody.jsonl: no such suite" in capsys.readouterr().err
     path = write(CASE)
-    (root / suites.FOLDER / suites.LOCK).write_text("[]")
+    (root / SUITES / suites.LOCK).write_text("[]")
     with pytest.raises(BadInput, match="not a lock file"):
-        suites.load_suite(path)
+        suites.load_suite(here(), path)
 
 
 def test_the_split_is_the_parity_of_the_first_byte_of_the_hash() -> None:

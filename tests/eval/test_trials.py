@@ -20,7 +20,7 @@ from agents.base import BaseAgent
 from agents.manifest import AgentSpec
 from agents.model.call import trial_label
 from agents.texts.prompt_set import PromptSet
-from eval.suites import Case
+from eval.grading.suite import Case
 from eval.trials.journal import Journal
 from eval.trials.pool import Breaker, Job, Trial, collect, run_trials
 from telemetry import logger

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from eval import build_suites, suites
+from eval import build_suites
+from eval import suites as script
+from eval.grading import suite as suites
 from telemetry.edge import cli
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import SUITES, here, working_in
 
 HERE = Path(__file__).parents[2]
 LEAST = {
@@ -28,19 +30,19 @@ def test_a_rebuild_gives_the_committed_bytes(tmp_path: Path) -> None:
     with working_in(tmp_path):
         assert build_suites.main(["--quiet"]) == cli.OK
     for name in [*(f"{suite}.jsonl" for suite in LEAST)]:
-        built, committed = (root / suites.FOLDER / name for root in (tmp_path, HERE))
+        built, committed = (root / SUITES / name for root in (tmp_path, HERE))
         assert built.read_bytes() == committed.read_bytes(), name
 
 
 def test_the_committed_suites_are_as_pinned_and_valid() -> None:
     with working_in(HERE):
-        assert suites.main(["check", "--quiet"]) == cli.OK
+        assert script.main(["check", "--quiet"]) == cli.OK
 
 
 @pytest.mark.parametrize(("name", "least"), LEAST.items())
 def test_a_suite_is_large_enough_in_both_halves_and_small_enough_to_read(name: str, least: int) -> None:
     with working_in(HERE):
-        suite = suites.load_suite(suites.FOLDER / f"{name}.jsonl")
+        suite = suites.load_suite(here(), SUITES / f"{name}.jsonl")
     assert len(suite.cases) >= least
     assert all(len(suite.part(half)) >= 0.4 * len(suite.cases) for half in ("tune", "holdout"))
     assert (HERE / suite.path).stat().st_size < LARGEST
@@ -50,7 +52,7 @@ def test_a_suite_is_large_enough_in_both_halves_and_small_enough_to_read(name: s
 def test_no_two_cases_ask_the_same(name: str) -> None:
     """A case on both sides of the split would let a proposal learn the holdout by heart."""
     with working_in(HERE):
-        suite = suites.load_suite(suites.FOLDER / f"{name}.jsonl")
+        suite = suites.load_suite(here(), SUITES / f"{name}.jsonl")
     seen = Counter(str(case.input) for case in suite.cases)
     assert seen.most_common(1)[0][1] == 1
 
@@ -75,7 +77,7 @@ def test_the_hard_ones_are_there() -> None:
     with working_in(HERE):
         for name in LEAST:
             tags.update(
-                tag for case in suites.load_suite(suites.FOLDER / f"{name}.jsonl").cases for tag in case.tags
+                tag for case in suites.load_suite(here(), SUITES / f"{name}.jsonl").cases for tag in case.tags
             )
     wanted = (
         "near-above", "near-below", "holiday", "unit", "stale", "negated", "metaphor", "trade", "unharmed", "history",

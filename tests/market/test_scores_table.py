@@ -11,9 +11,10 @@ import pytest
 from agents.manifest import load_manifest
 from agents.texts import variants
 from agents.texts.prompt_set import PromptSet
+from eval.grading.suite import load_suite
 from eval.scores_table import Scores, pass_rates, scores, scores_table
-from eval.suites import load_suite
 from eval.trials.pool import Job
+from telemetry.edge.repo import here as checkout
 from telemetry.edge.repo import working_in
 
 BUILT_IN = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
@@ -31,7 +32,7 @@ def rates(arms: dict[str, PromptSet], *agents: str) -> Scores:
         [
             Job(arm, prompts, spec, case)
             for spec in specs
-            for case in load_suite(str(spec.eval_suite)).cases
+            for case in load_suite(checkout(), str(spec.eval_suite)).cases
             for arm, prompts in arms.items()
         ]
     )

@@ -14,7 +14,7 @@ from agents.llm_client import ModelOptions
 from agents.model.call import Completion, LLMError, Message, Model, log_call
 from agents.offline.model import OfflineModel
 from agents.texts import variants
-from eval.suites import load_suite, split
+from eval.grading.suite import load_suite, split
 from meta import propose
 from meta.nightly import told as tellings
 from meta.proposals.report import markdown
@@ -23,6 +23,7 @@ from meta.propose import REPORT, Options
 from meta.publish import contents
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.repo import here
 from tests.worlds.agent_kit import rows
 from tests.worlds.loopback import Loopback, Reply, Request, chat
 from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal, put
@@ -238,7 +239,7 @@ def test_only_tune_cases_are_shown_and_no_case_id_is() -> None:
     propose.propose(model=model)
     shown = json.dumps(model.asked)
     assert "echo-0" not in shown
-    holdout = [case for case in load_suite("eval/suites/echo.jsonl").cases if case.split == "holdout"]
+    holdout = [case for case in load_suite(here(), "eval/suites/echo.jsonl").cases if case.split == "holdout"]
     assert all(split(case.id) == "holdout" for case in holdout)
     with pytest.raises(AssertionError, match="holdout"):
         Unit(None, holdout[0])  # type: ignore[arg-type]
@@ -343,7 +344,7 @@ def test_offline_and_trial_screens_agree() -> None:
     from meta.proposals.screen import TrialScreen
 
     spec = load_manifest().agents[0]
-    units = [Unit(spec, case) for case in load_suite(spec.eval_suite).part("tune")]
+    units = [Unit(spec, case) for case in load_suite(here(), spec.eval_suite).part("tune")]
 
     async def both(text: str) -> tuple[Any, Any]:
         fast = await OfflineScreen(units, PROMPT, PromptSet()).prepare()

@@ -17,7 +17,7 @@ import pytest
 from agents.manifest import load_manifest
 from agents.model.call import LLMError
 from agents.offline.model import OfflineModel
-from eval.suites import load_suite
+from eval.grading.suite import load_suite
 from meta import guard, handover, sandbox
 from meta.patches import recommendations
 from meta.patches import trial as patch_trial
@@ -26,7 +26,7 @@ from meta.patches.trial import Commands, Sandbox
 from meta.publish.contents import check_body
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import here, working_in
 from tests.worlds import proposal_repo as repo
 from tests.worlds import sandbox_checkout as small
 from tests.worlds.sandbox_checkout import CODE, PATH, Scripted, diff, patch
@@ -55,7 +55,7 @@ def tried(model: Any, *given: Recommendation, **options: Any) -> dict[str, Any]:
 
 def bench(checkout: Path, **parts: Any) -> Sandbox:
     """A sandbox for single patches, with the unpatched grades known."""
-    suite = load_suite("eval/suites/level.jsonl")
+    suite = load_suite(here(), "eval/suites/level.jsonl")
     before = {case.id: (0.5, False) for case in suite.cases}
     return Sandbox(
         checkout,

@@ -22,10 +22,11 @@ from agents import llm_client
 from agents.llm_client import Capped, ModelOptions
 from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, Message, Model, log_call, trial_label
-from eval import ab_testing, suites
+from eval import ab_testing
 from eval.ab import guardrails
+from eval.grading import suite as suites
 from telemetry.edge import cli
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import here, working_in
 
 PROMPT = "agents/prompts/solver.md"
 OTHER = "agents/prompts/helper.md"
@@ -115,8 +116,8 @@ def make(root: Path, skills: Mapping[str, float] | None = None, cases: int = CAS
             write(root, f"agents/prompts/{name}.md", f"# {name}\nskill: {skill}\n")
             path = Path(f"eval/suites/{name}.jsonl")
             rows = [{"id": f"{name}-{n}", "input": {"q": n}, "expect": [right]} for n in range(cases)]
-            suites.write_suite(path, rows)
-            suites.pin([path])
+            suites.write_suite(here(), path, rows)
+            suites.pin(here(), [path])
 
 
 def challenger(root: Path, name: str, text: str, prompt: str = PROMPT) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.manifest import load_manifest
 from agents.texts.prompt_set import PromptSet
-from eval.suites import split
+from eval.grading.suite import split
 from telemetry.edge.repo import working_in
 from tests.conftest import REPOSITORY
 from tests.worlds import eval_checkout

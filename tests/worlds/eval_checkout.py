@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eval import suites
-from telemetry.edge.repo import working_in
+from eval.grading import suite as suites
+from telemetry.edge.repo import SUITES, here, working_in
 from tests.worlds.loopback import Reply, Request, chat
 
 SCHEMA = {
@@ -42,9 +42,9 @@ def make(root: Path, agents: tuple[str, ...] = ("alpha", "beta"), cases: int = 2
             }
         )
         with working_in(root):
-            path = suites.FOLDER / f"{name}.jsonl"
-            suites.write_suite(path, (case(name, number) for number in range(cases)))
-            suites.pin([path])
+            path = SUITES / f"{name}.jsonl"
+            suites.write_suite(here(), path, (case(name, number) for number in range(cases)))
+            suites.pin(here(), [path])
     (root / "agents/manifest.yaml").write_text(json.dumps({"agents": entries}))  # JSON is YAML
 
 

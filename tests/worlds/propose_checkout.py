@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from eval import suites
-from telemetry.edge.repo import working_in
+from eval.grading import suite as suites
+from telemetry.edge.repo import SUITES, here, working_in
 from tests.conftest import REPOSITORY
 
 PROMPT = "agents/prompts/echo.md"
@@ -59,9 +59,9 @@ def make(root: Path, cases: int = 120) -> None:
     put(root, PROMPT, TEXT)
     shutil.copy(REPOSITORY / "agents/prompts/propose.md", root / "agents/prompts/propose.md")
     with working_in(root):
-        path = suites.FOLDER / "echo.jsonl"
-        suites.write_suite(path, (case(number) for number in range(cases)))
-        suites.pin([path])
+        path = SUITES / "echo.jsonl"
+        suites.write_suite(here(), path, (case(number) for number in range(cases)))
+        suites.pin(here(), [path])
 
 
 def case(number: int) -> dict[str, Any]:

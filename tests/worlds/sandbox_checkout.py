@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from agents.model.call import Completion, Message, Model
-from eval import suites
+from eval.grading import suite as suites
 from meta.patches.trial import Commands
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import SUITES, here, working_in
 from tests.conftest import REPOSITORY
 from tests.worlds import proposal_repo as repo
 
@@ -91,11 +91,11 @@ def make(root: Path) -> Path:
     repo.write(root, "tests/test_level.py", "def test_it() -> None: ...\n")
     repo.write(root, ".github/workflows/ci.yml", "on: push\n")
     shutil.copyfile(REPOSITORY / ".gitignore", root / ".gitignore")
-    (root / suites.FOLDER).mkdir()
+    (root / SUITES).mkdir()
     with working_in(root):
-        path = suites.FOLDER / "level.jsonl"
-        suites.write_suite(path, (case(number) for number in range(CASES)))
-        suites.pin([path])
+        path = SUITES / "level.jsonl"
+        suites.write_suite(here(), path, (case(number) for number in range(CASES)))
+        suites.pin(here(), [path])
     repo.git(root, "init", "-q", "-b", "main")
     repo.git(root, "add", "-A")
     repo.git(root, "commit", "-q", "-m", "start")

@@ -14,6 +14,7 @@ from eval.ab.report import problems_of
 from eval.ledger.decisions import decisions
 from telemetry import logger
 from telemetry.edge import cli
+from telemetry.edge.repo import here
 from tests.worlds import ab_world as world
 
 REPORTS = {"meta/reports/ab_test_report.json", "meta/reports/ab_test_report.md"}
@@ -116,9 +117,9 @@ def test_every_agent_counts_equally(root: Path, monkeypatch: pytest.MonkeyPatch)
     world.make(root, {"solver": 0.7, "helper": 0.7})
     script_cases = (root / "eval/suites/helper.jsonl").read_text().splitlines()[:80]
     world.write(root, "eval/suites/helper.jsonl", "\n".join(script_cases) + "\n")
-    from eval import suites
+    from eval.grading import suite as suites
 
-    suites.pin([Path("eval/suites/helper.jsonl")])
+    suites.pin(here(), [Path("eval/suites/helper.jsonl")])
 
     class Mixed(world.Scripted):
         async def complete(self, messages: Any, **options: Any) -> Any:
@@ -191,11 +192,11 @@ def test_another_configuration_starts_afresh(root: Path, model: world.Scripted, 
         world.write(root, world.PROMPT, "skill: 0.7\nnew\n")
         world.write(root, "agents/prompts/variants/solver/champion.md", "skill: 0.7\nnew\n")
     elif change == "suite":
-        from eval import suites
+        from eval.grading import suite as suites
 
         file = root / "eval/suites/solver.jsonl"
         file.write_text(file.read_text().replace('"q":1}', '"q":10001}'))
-        suites.pin([Path("eval/suites/solver.jsonl")])
+        suites.pin(here(), [Path("eval/suites/solver.jsonl")])
     else:
         flags += [f"--{change}", "2"]
     report = world.run(root, *flags, code=cli.STOPPED)

@@ -12,7 +12,7 @@ from eval.ab.compare import Pair
 from eval.ab.guardrails import Guardrail, guardrails, p95
 from eval.ab.plan import Settings, Unit
 from eval.grading.rubric import Rubric
-from eval.suites import Case
+from eval.grading.suite import Case
 from eval.trials.trial import Trial
 
 SETTINGS = Settings(min_cases=20)

@@ -1,0 +1,173 @@
+"""The cases that an agent is graded on, and the pin that says they are still the same.
+
+A suite is a JSONL file of cases (`eval/suite.schema.json`) beside a lock file that pins its SHA-256. A suite that
+changed is refused until somebody pins it again: a score means nothing if the cases moved under it.
+Half of the cases are *tune* (proposals may look at them), half *holdout* (decisions use only them); the split is the
+hash of the case id, never stored, so nobody can move a case across by editing a field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.repo import Repo
+
+LOCK = "suites.lock.json"
+SCHEMA = Path(__file__).parents[1] / "suite.schema.json"
+
+Split = Literal["tune", "holdout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question with its known answer."""
+
+    id: str
+    input: Any
+    expect: tuple[Mapping[str, Any], ...]
+    tags: tuple[str, ...] = ()
+    threshold: float = 1.0
+    split: Split = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "split", split(self.id))
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The cases of one file; `sha256` goes into every result."""
+
+    name: str
+    path: Path
+    sha256: str
+    pinned: bool
+    cases: tuple[Case, ...]
+
+    def part(self, which: str) -> tuple[Case, ...]:
+        """The cases of one split, or all."""
+        return self.cases if which == "all" else tuple(case for case in self.cases if case.split == which)
+
+
+def split(case_id: str) -> Split:
+    """Half and half, by the parity of a hash: stable for ever, independent of order and content."""
+    return "tune" if hashlib.sha256(case_id.encode()).digest()[0] % 2 == 0 else "holdout"
+
+
+class Suites:
+    """The suites of a checkout, each file read once."""
+
+    def __init__(self, repo: Repo, *, allow_unpinned: bool = False) -> None:
+        self.repo, self.allow_unpinned = repo, allow_unpinned
+        self.loaded: dict[str, Suite] = {}
+        self._locks: dict[Path, dict[str, dict[str, Any]]] = {}
+
+    def load(self, path: Path | str, *, check: bool = False) -> Suite:
+        """One suite, by its path below the root; refused if it is not as pinned. `check` looks at every case again."""
+        if str(path) not in self.loaded:
+            self.loaded[str(path)] = self._read(Path(path), check)
+        return self.loaded[str(path)]
+
+    def _read(self, path: Path, check: bool) -> Suite:
+        file = self.repo / path
+        try:
+            data = file.read_bytes()
+        except OSError as problem:
+            raise BadInput(f"{path}: cannot read the suite ({problem.strerror})") from None
+        digest = hashlib.sha256(data).hexdigest()
+        if file.parent not in self._locks:
+            self._locks[file.parent] = _lock(file.parent / LOCK)
+        pinned = self._locks[file.parent].get(file.name, {}).get("sha256")
+        if check:  # a broken case is told before a missing pin: it has to be mended first
+            _cases(data, path, check=True)
+        if pinned != digest and not self.allow_unpinned:
+            since = (
+                f"changed since it was pinned ({pinned[:12]} -> {digest[:12]})" if pinned else "is not pinned"
+            )
+            mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
+            raise BadInput(f"{path}: suite {path.stem} {since}; if that is intended: {mend}")
+        # What is pinned was checked when it was pinned, and the hash says it is the same.
+        cases = _cases(data, path, check=pinned != digest)
+        return Suite(file.stem, path, digest, pinned == digest, cases)
+
+
+def load_suite(repo: Repo, path: Path | str, *, allow_unpinned: bool = False) -> Suite:
+    """One suite, as pinned."""
+    return Suites(repo, allow_unpinned=allow_unpinned).load(path)
+
+
+def pin(repo: Repo, paths: Iterable[Path]) -> list[str]:
+    """Pin suites as they are now, each case checked; gives the names whose pin changed."""
+    changed = []
+    for path in paths:
+        suite = Suites(repo, allow_unpinned=True).load(path, check=True)
+        entry = {"sha256": suite.sha256, "cases": len(suite.cases)}
+        file = (repo / path).parent / LOCK
+        lock = _lock(file)
+        if lock.get(path.name) != entry:
+            write_json(file, {"suites": lock | {path.name: entry}})
+            changed.append(path.stem)
+    return changed
+
+
+def write_suite(repo: Repo, path: Path, cases: Iterable[Mapping[str, Any]]) -> None:
+    """One compact case a line, keys in the given order: the same cases give the same bytes."""
+    lines = (json.dumps(case, ensure_ascii=False, separators=(",", ":"), allow_nan=False) for case in cases)
+    write_atomic(repo / path, "".join(line + "\n" for line in lines))
+
+
+def _lock(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        lock = json.loads(file.read_bytes())["suites"]
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError):
+        lock = None
+    if not isinstance(lock, dict) or not all(isinstance(entry, dict) for entry in lock.values()):
+        raise BadInput(f'{file}: not a lock file of suites ({{"suites": {{file: {{"sha256": ...}}}}}})')
+    return lock
+
+
+def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
+    cases: dict[str, Case] = {}
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except ValueError as problem:
+            raise BadInput(f"{shown}:{number}: not JSON ({problem})") from None
+        if check:
+            _check(row, f"{shown}:{number}")
+        name = row["id"]
+        if name in cases:
+            raise BadInput(f"{shown}:{number}: id: {name!r} is used twice")
+        tags, threshold = tuple(row.get("tags", ())), float(row.get("threshold", 1.0))
+        cases[name] = Case(name, row["input"], tuple(row["expect"]), tags, threshold)
+    if not cases:
+        raise BadInput(f"{shown}: the suite holds no case")
+    return tuple(cases.values())
+
+
+def _check(row: Any, where: str) -> None:
+    from jsonschema import Draft202012Validator, SchemaError
+
+    global _validator
+    if _validator is None:
+        _validator = Draft202012Validator(json.loads(SCHEMA.read_bytes()))
+    problem = next(iter(_validator.iter_errors(row)), None)
+    if problem is not None:
+        raise BadInput(f"{where}: {problem.json_path.removeprefix('$.')}: {problem.message[:300]}")
+    for number, wanted in enumerate(row["expect"]):
+        if wanted["grader"] == "json_schema":
+            try:
+                Draft202012Validator.check_schema(wanted["schema"])
+            except SchemaError as bad:
+                raise BadInput(f"{where}: expect[{number}].schema: {bad.message[:300]}") from None
+
+
+_validator: Any = None
