@@ -190,7 +190,7 @@ def _earlier() -> dict[str, Any]:
     from meta.evidence.known import read_json
 
     report = read_json(str(REPORT))
-    if report is None or schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
+    if report is None or schema_check.problems(schema_check.read_schema(SCHEMA), report):
         return {"critiques": []}
     return report
 
@@ -200,7 +200,7 @@ def _written(report: dict[str, Any]) -> dict[str, Any]:
     from agents.model import schema as schema_check
     from meta.critique.report import markdown
 
-    if wrong := schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
+    if wrong := schema_check.problems(schema_check.read_schema(SCHEMA), report):
         raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
     earlier = _earlier()
     body = here() / REPORT.with_suffix(".md")

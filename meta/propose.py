@@ -146,7 +146,7 @@ def _written(drafts: Sequence[Draft], model: Model) -> dict[str, Any]:
         ],
         "model": model_identity(model),
     }
-    if wrong := schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report):
+    if wrong := schema_check.problems(schema_check.read_schema(SCHEMA), report):
         raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
     write_json(here() / LAST_RUN, report)
     if proposals or cleared:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from agents.manifest import check as manifest_check
-from agents.manifest.check import EVERYONE, MANIFEST
+from agents.manifest.check import EVERYONE
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.repo import MANIFEST, here
 from telemetry.reward import Weights
 
 __all__ = [

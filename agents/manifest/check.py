@@ -1,4 +1,4 @@
-"""Is this manifest right? Everything that is wrong, found in one pass and told in one line.
+"""Checks a manifest: everything that is wrong is found in one pass and told in one line.
 
 First the JSON Schema (agents/manifest.schema.json: a field's `description` is what a person is told it must be),
 then what a schema cannot see: names used twice, files, modules and callables that are not there.
@@ -6,17 +6,18 @@ then what a schema cannot see: names used twice, files, modules and callables th
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agents.manifest import callables
-from agents.model import schema as schema_check
+from agents.model.schema import cut, faults, read_schema, schema_problem
+from telemetry.edge import yaml_text
 from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import MANIFEST
 
-MANIFEST = Path("agents/manifest.yaml")
+SCHEMA = Path(__file__).parents[1] / "manifest.schema.json"
 EVERYONE = "*"
 
 
@@ -33,8 +34,6 @@ def checked(root: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> Any:
-    import yaml
-
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -42,56 +41,25 @@ def _read(path: Path) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{MANIFEST}: cannot be read: {error}") from error
     try:
-        return yaml.load(text, Loader=_loader())
-    except yaml.YAMLError as error:
-        raise BadInput(f"{MANIFEST}: not YAML: {error}") from error
-
-
-@functools.cache
-def _loader() -> Any:
-    """The fast safe loader, which also refuses a key given twice (YAML itself would keep the last)."""
-    import yaml
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """Safe YAML without repeated keys."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
-            if len(mapping) < len(node.value):
-                keys = [key.value for key, _ in node.value]
-                twice = next((key for key in keys if keys.count(key) > 1), keys[0])
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{twice!r} is given twice", node.start_mark
-                )
-            return mapping
-
-    return Loader
-
-
-@functools.cache
-def _schema() -> dict[str, Any]:
-    schema: dict[str, Any] = json.loads(
-        (Path(__file__).parents[1] / "manifest.schema.json").read_text("utf-8")
-    )
-    return schema
+        return yaml_text.load(text)
+    except BadInput as error:
+        raise BadInput(f"{MANIFEST}: {error}") from None
 
 
 def _schema_problems(raw: object) -> Iterator[str]:
-    for error in schema_check.errors(_schema(), raw):
-        where = _where(raw, list(error.absolute_path))
-        rule = error.schema if isinstance(error.schema, dict) else {}
-        if error.validator == "additionalProperties" and isinstance(error.instance, dict):
-            allowed = ", ".join(rule.get("properties", {}))
-            for name in error.instance.keys() - rule.get("properties", {}).keys():
-                yield f"{where}{name}: unknown field (allowed: {allowed})"
-        elif error.validator == "required" and isinstance(error.instance, dict):
-            for name in rule.get("required", ()):
-                if name not in error.instance:
-                    meaning = rule.get("properties", {}).get(name, {}).get("description", "given")
-                    yield f"{where}{name}: missing, must be {meaning}"
+    for fault in faults(read_schema(SCHEMA), raw):
+        where, rule = _where(raw, fault.path), fault.rule
+        known = rule.get("properties", {})
+        if fault.keyword == "additionalProperties":
+            for name in fault.value.keys() - known.keys():
+                yield f"{where}{name}: unknown field (allowed: {', '.join(known)})"
+        elif fault.keyword == "required":
+            for name in rule["required"]:
+                if name not in fault.value:
+                    yield f"{where}{name}: missing, must be {known.get(name, {}).get('description', 'given')}"
         else:
-            meaning = rule.get("description") or error.message
-            yield f"{where.rstrip('.') or 'top level'}: must be {meaning}, not {_shown(error.instance)}"
+            meaning = rule.get("description") or fault.said
+            yield f"{where.rstrip('.') or 'top level'}: must be {meaning}, not {_shown(fault.value)}"
 
 
 def _where(raw: Any, path: Sequence[str | int]) -> str:
@@ -108,7 +76,7 @@ def _name(entry: object, index: int) -> str:
 
 
 def _shown(value: object) -> str:
-    return schema_check.cut(json.dumps(value, default=str, ensure_ascii=False))
+    return cut(json.dumps(value, default=str, ensure_ascii=False))
 
 
 def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
@@ -161,7 +129,7 @@ def _agent_problems(entry: Mapping[str, Any], root: Path) -> Iterator[str]:
 
 def _bad_schema(path: Path) -> str | None:
     try:
-        return schema_check.schema_problem(json.loads(path.read_text("utf-8")))
+        return schema_problem(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         return str(error)
 
@@ -177,11 +145,8 @@ def _is_file(root: Path, path: str) -> bool:
 
 
 def _mapping(value: object) -> dict[str, Any]:
-    return (
-        {key: entry for key, entry in value.items() if isinstance(key, str)}
-        if isinstance(value, dict)
-        else {}
-    )
+    entries = value.items() if isinstance(value, dict) else ()
+    return {key: entry for key, entry in entries if isinstance(key, str)}
 
 
 def _strings(value: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""Is this text the JSON we asked for? Finds it among prose and fences, and checks it against its schema."""
+"""Finds the JSON that was asked for among prose and fences, and checks it against its schema."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents.model import fast_schema
-from agents.model.schema import problems, schema_problem
+from agents.model.schema import checker, problems, schema_problem
 from telemetry.edge.errors import BadInput
 
 MAX_CANDIDATES = 50  # places where JSON may begin that are tried: a hostile text must not cost quadratic time
@@ -54,15 +53,7 @@ def _compiled(encoded: bytes) -> Contract:
     if problem is not None:
         raise BadInput(f"output schema: {problem}")
     is_object = schema.get("type") == "object"
-    fits = fast_schema.compiled(schema) or _slow(schema)
-    return Contract(schema, encoded.decode(), fits, is_object, is_object and _strict(schema))
-
-
-def _slow(schema: dict[str, Any]) -> Callable[[Any], bool]:
-    from jsonschema import Draft202012Validator
-
-    fits: Callable[[Any], bool] = Draft202012Validator(schema).is_valid
-    return fits
+    return Contract(schema, encoded.decode(), checker(schema), is_object, is_object and _strict(schema))
 
 
 def _strict(schema: Any) -> bool:

@@ -1,20 +1,41 @@
-"""Does a value match a JSON Schema? Validators are built once per schema; answers name the field."""
+"""Checks values against JSON Schema, for everyone: validators are built once per schema, and faults name the field."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.model.fast_schema import compiled
+from telemetry.edge.errors import BadInput
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import ValidationError
+    from jsonschema_rs import Draft202012Validator, ValidationError
 
 MAX_PROBLEMS = 5  # shown of one value: enough to mend it, short enough to read
 MAX_VALUE = 80  # characters of an offending value quoted in a message
+MAX_DEPTH = 250  # lists and objects inside each other: the validator recurses, and words no more than 255
+_HOLDERS = (dict, list, tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way in which a value breaks its schema."""
+
+    path: tuple[str | int, ...]
+    keyword: str
+    rule: Mapping[str, Any]  # the part of the schema that holds the keyword
+    value: Any
+    said: str
+
+    def at(self, top: str) -> str:
+        """Where it is: `items.0.score`, or `top` for the value as a whole."""
+        return ".".join(map(str, self.path)) or top
 
 
 def listed(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,28 +50,63 @@ def listed(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def problems(schema: Mapping[str, Any], value: object) -> list[str]:
     """What is wrong with `value`, field by field; empty when it matches."""
-    found: list[str] = []
-    for error in errors(schema, value):
-        where = ".".join(map(str, error.absolute_path)) or "answer"
-        found.append(f"{where}: {cut(error.message)}")
-        if len(found) == MAX_PROBLEMS:
-            break
-    return found
+    found = islice(faults(schema, value), MAX_PROBLEMS)
+    return [f"{fault.at('answer')}: {cut(fault.said)}" for fault in found]
 
 
-def errors(schema: Mapping[str, Any], value: object) -> Iterator[ValidationError]:
-    """The validation errors themselves, for callers that word them differently."""
-    key = _key(schema)
-    fast = _fast(key)
-    if fast is None or not fast(value):
-        yield from _validator(key).iter_errors(value)
+def checker(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
+    """Tells whether a value matches the schema; for values fresh from `orjson`, which bounds their depth (1,024)."""
+    return validator(schema).is_valid
+
+
+def faults(schema: Mapping[str, Any], value: object) -> Iterator[Fault]:
+    """Every fault, for callers that word them differently."""
+    check = validator(schema)
+    if _too_deep(value):
+        yield Fault((), "", schema, None, f"more than {MAX_DEPTH} lists and objects inside each other")
+        return
+    try:
+        if check.is_valid(value):
+            return
+        found = list(check.iter_errors(value))
+    except ValueError as refused:  # a set, a number as a key, half a character
+        yield Fault((), "", schema, None, f"not JSON: {refused}")
+        return
+    for error in found:
+        *above, keyword = error.schema_path or [""]
+        rule, held = _inside(schema, above), _inside(value, error.instance_path)
+        yield Fault(
+            tuple(error.instance_path),
+            str(keyword),
+            rule if isinstance(rule, Mapping) else {},
+            error.instance,
+            _said(error, held),
+        )
+
+
+def validator(schema: Mapping[str, Any]) -> Draft202012Validator:
+    """The validator of a schema: equal schemas share one, whoever holds them. Bad input if it is no schema."""
+    import orjson
+
+    return _validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS))
 
 
 def schema_problem(schema: object) -> str | None:
-    """Why `schema` is not a JSON Schema, or None. One that compiles is one."""
-    if isinstance(schema, Mapping) and _fast(_key(schema)) is not None:
-        return None
-    return _schema_problem(json.dumps(schema, sort_keys=True))
+    """Why `schema` is not a JSON Schema, or None."""
+    if not isinstance(schema, Mapping):
+        return "must be a JSON object"
+    try:
+        validator(schema)
+    except (BadInput, TypeError) as problem:  # TypeError: a number that no schema needs, beyond 64 bits
+        return str(problem)
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def read_schema(path: Path) -> dict[str, Any]:
+    """The schema in a file that comes with the code."""
+    schema: dict[str, Any] = json.loads(path.read_bytes())
+    return schema
 
 
 def cut(text: str) -> str:
@@ -58,34 +114,37 @@ def cut(text: str) -> str:
     return text if len(text) <= 2 * MAX_VALUE else f"{text[:MAX_VALUE]} ... {text[-MAX_VALUE:]}"
 
 
-def _key(schema: Mapping[str, Any]) -> bytes:
-    """The schema's text names its validator: equal schemas share one, whoever holds them."""
-    import orjson
-
-    return orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)
-
-
-@functools.lru_cache(maxsize=512)
-def _fast(key: bytes) -> Callable[[Any], bool] | None:
-    return compiled(json.loads(key))
-
-
 @functools.lru_cache(maxsize=512)
 def _validator(key: bytes) -> Draft202012Validator:
-    from jsonschema import Draft202012Validator
+    from jsonschema_rs import Draft202012Validator, ValidationError
 
-    return Draft202012Validator(json.loads(key))
-
-
-@functools.lru_cache(maxsize=512)
-def _schema_problem(text: str) -> str | None:
-    from jsonschema import Draft202012Validator, SchemaError
-
-    schema = json.loads(text)
-    if not isinstance(schema, dict):
-        return "must be a JSON object"
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as problem:
-        return cut(problem.message)
-    return None
+        return Draft202012Validator(json.loads(key), validate_formats=False, retriever=_nothing_from_outside)
+    except (ValidationError, ValueError) as problem:
+        raise BadInput(cut(getattr(problem, "message", str(problem)))) from None
+
+
+def _nothing_from_outside(uri: str) -> Any:
+    """A schema may come from a proposal: nothing is fetched for it, no file read."""
+    raise ValueError(f"{uri}: a schema may only refer to itself")
+
+
+def _too_deep(value: Any, left: int = MAX_DEPTH - 1) -> bool:
+    if left < 0:
+        return True
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return any(isinstance(part, _HOLDERS) and _too_deep(part, left - 1) for part in parts)
+
+
+def _said(error: ValidationError, held: object) -> str:
+    if isinstance(held, float) and not math.isfinite(held):
+        return f"{held} is no JSON number"
+    if error.kind.name == "enum":  # the validator's own words leave out all but the first options
+        return f"{json.dumps(error.instance)} is not one of {json.dumps(error.kind.value)}"
+    if error.kind.name == "falseSchema":
+        return "must not be given" if error.instance_path else "no property is allowed here"
+    return error.message
+
+
+def _inside(value: Any, path: Iterable[str | int]) -> Any:
+    return functools.reduce(operator.getitem, path, value)

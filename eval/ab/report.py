@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -43,12 +42,7 @@ def tests(board: Board, ended: Ended, origins: Mapping[str, Origin]) -> list[Row
 
 def problems_of(report: Rows) -> list[str]:
     """Where the report breaks its schema; empty for a sound one."""
-    return schema_check.problems(_schema(), report)
-
-
-@cache
-def _schema() -> Any:
-    return json.loads(SCHEMA.read_text(encoding="utf-8"))
+    return schema_check.problems(schema_check.read_schema(SCHEMA), report)
 
 
 def _test(test: Test, board: Board, ended: Ended, origins: Mapping[str, Origin]) -> Rows:

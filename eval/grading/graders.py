@@ -1,4 +1,4 @@
-"""How right is an output? Small pure graders, each a score in 0..1 with its reason.
+"""Grades an output: small pure graders, each a score in 0..1 with its reason.
 
 A case carries `expect`: a list of `{"grader": NAME, "path": PATH, "weight": 1.0, ...parameters}`. The score of
 a case is the weighted mean of its parts; it is `ok` at its threshold (default 1.0: every part fully right).
@@ -30,6 +30,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from agents.model.schema import faults
 
 PASS = 1.0  # default threshold of a case
 _CLOSE = 1e-9  # a weighted mean of ones may come out as 0.9999999999999999
@@ -221,11 +223,8 @@ def absent(found: Any, wanted: Mapping[str, Any]) -> Scored:
 def json_schema(found: Any, wanted: Mapping[str, Any]) -> Scored:
     if found is MISSING:
         return 0.0, "missing"
-    validator = _validator(json.dumps(wanted["schema"], sort_keys=True))
-    problem = next(iter(validator.iter_errors(found)), None)
-    if problem is None:
-        return 1.0, "valid"
-    return 0.0, f"{problem.json_path}: {problem.message[:200]}"
+    fault = next(faults(wanted["schema"], found), None)
+    return (1.0, "valid") if fault is None else (0.0, f"{fault.at('answer')}: {fault.said[:200]}")
 
 
 def ordering(found: Any, wanted: Mapping[str, Any]) -> Scored:
@@ -257,13 +256,6 @@ GRADERS: dict[str, Callable[[Any, Mapping[str, Any]], Scored]] = {
     "json_schema": json_schema,
     "ordering": ordering,
 }
-
-
-@functools.lru_cache(maxsize=64)
-def _validator(schema: str) -> Any:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(json.loads(schema))
 
 
 def _is_number(value: Any) -> bool:

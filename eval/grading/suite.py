@@ -154,20 +154,10 @@ def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
 
 
 def _check(row: Any, where: str) -> None:
-    from jsonschema import Draft202012Validator, SchemaError
+    from agents.model.schema import faults, read_schema, schema_problem
 
-    global _validator
-    if _validator is None:
-        _validator = Draft202012Validator(json.loads(SCHEMA.read_bytes()))
-    problem = next(iter(_validator.iter_errors(row)), None)
-    if problem is not None:
-        raise BadInput(f"{where}: {problem.json_path.removeprefix('$.')}: {problem.message[:300]}")
+    for fault in faults(read_schema(SCHEMA), row):
+        raise BadInput(f"{where}: {fault.at('case')}: {fault.said[:300]}")
     for number, wanted in enumerate(row["expect"]):
-        if wanted["grader"] == "json_schema":
-            try:
-                Draft202012Validator.check_schema(wanted["schema"])
-            except SchemaError as bad:
-                raise BadInput(f"{where}: expect[{number}].schema: {bad.message[:300]}") from None
-
-
-_validator: Any = None
+        if isinstance(wanted.get("schema"), dict) and (bad := schema_problem(wanted["schema"])):
+            raise BadInput(f"{where}: expect.{number}.schema: {bad}")

@@ -75,6 +75,6 @@ def _load(file: Path, shown: Path) -> Any:
 def _check(row: Any, where: str) -> None:
     from agents.model import schema as schema_check
 
-    problems = schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), row)
+    problems = schema_check.problems(schema_check.read_schema(SCHEMA), row)
     if problems:
         raise BadInput(f"{where}: {'; '.join(problems)}")

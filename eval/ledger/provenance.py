@@ -24,7 +24,14 @@ from telemetry.names import SCORING_VERSION
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
 
-PACKAGES = ("genai-prices", "jsonschema", "numpy", "openai", "orjson", "pyyaml")  # what a score may depend on
+PACKAGES = (
+    "genai-prices",
+    "jsonschema-rs",
+    "numpy",
+    "openai",
+    "orjson",
+    "pyyaml",
+)  # what a score may depend on
 
 
 class GitState:

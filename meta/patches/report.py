@@ -6,7 +6,6 @@ Everything that a model or a confined command said is cut, cleaned and quoted: t
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -259,7 +258,7 @@ def _decide(winner: Tried, report: Mapping[str, Any]) -> None:
 def _check(report: Mapping[str, Any]) -> None:
     from agents.model import schema as schema_check
 
-    problems = schema_check.problems(json.loads(SCHEMA.read_text(encoding="utf-8")), report)
+    problems = schema_check.problems(schema_check.read_schema(SCHEMA), report)
     if problems:
         raise AssertionError(f"{REPORT}: {'; '.join(problems)}")
 

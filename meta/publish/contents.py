@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -66,12 +67,10 @@ def check_json(change: Change, schema: bytes | None) -> Iterator[str]:
         yield f"is not JSON: {error}"
         return
     if schema is not None:
-        import jsonschema
+        from agents.model.schema import faults
 
-        worst = jsonschema.Draft202012Validator(json.loads(schema)).iter_errors(value)
-        for one in sorted(worst, key=str)[:3]:
-            where = ".".join(str(part) for part in one.absolute_path) or "top level"
-            yield f"does not match its schema: {where}: {one.message[:200]}"
+        for fault in islice(faults(json.loads(schema), value), 3):
+            yield f"does not match its schema: {fault.at('top level')}: {fault.said[:200]}"
 
 
 def _no_constant(name: str) -> None:

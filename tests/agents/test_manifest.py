@@ -89,7 +89,7 @@ def test_defaults_hold_unless_an_agent_says_otherwise(checkout: Path) -> None:
         ("reviewer", {"eval_suite": None}, "agents.reviewer.eval_suite: missing, must be"),
         ("reviewer", {"eval_suite": "eval/suites/x.jsonl"}, "agents.reviewer.eval_suite: no such file"),
         ("reviewer", {"eval_adapter": "agents.review.reviewer:nope"}, "eval_adapter: no 'nope' in agents.review"),
-        ("reviewer", {"colour": "red"}, "agents.reviewer.colour: unknown field (allowed: callable, "),
+        ("reviewer", {"colour": "red"}, "agents.reviewer.colour: unknown field (allowed: name, module, "),
         ("reviewer", {"reward": {"cost": -1}}, "agents.reviewer.reward.cost: must be a number >= 0, not -1"),
         ("reviewer", {"name": "Re viewer"}, "agents.Re viewer.name: must be a name of a-z"),
         ("vix_echo", {"output_schema": None}, "vix_echo.output_schema: missing, an agent without code needs one"),
