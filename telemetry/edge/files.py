@@ -25,9 +25,13 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
         raise
 
 
-def write_json(path: Path, value: object, *, durable: bool = True) -> None:
+def as_json(value: object) -> str:
     """Pretty, sorted, stable JSON: small diffs, and never NaN."""
     import json
 
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    write_atomic(path, text + "\n", durable=durable)
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_json(path: Path, value: object, *, durable: bool = True) -> None:
+    """A file of such JSON."""
+    write_atomic(path, as_json(value), durable=durable)

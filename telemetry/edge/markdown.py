@@ -9,14 +9,14 @@ are found by GitHub after entities are decoded, so they are broken by a zero-wid
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from telemetry.edge.text import clean
 
-MAX_BODY: Final = (
-    58_000  # characters of a pull request; GitHub cuts at 65,536, in the middle of whatever stands there
-)
+# Characters of a pull request; GitHub cuts at 65,536, in the middle of whatever stands there.
+MAX_BODY: Final = 58_000
 
 BREAK = "&#8203;"  # zero-width space: keeps `@`, `#`, `://` from being followed by what they act on
 
@@ -64,12 +64,43 @@ def _inert(line: str) -> str:
     return _WWW.sub(rf"\1{BREAK}.", _REFERENCE.sub(rf"\1{BREAK}-", line))
 
 
-def fitting(parts: Sequence[str], record: str) -> str:
-    """A body of whole parts, the last ones left out first; the first always stays. `record` holds all of it."""
-    kept = [part for part in parts if part]
-    note = f"_Left out to fit; all of it is in `{record}`._"
-    whole = "\n\n".join(kept) + "\n"
-    while len(whole) > MAX_BODY and len(kept) > 1:
-        kept = kept[:-1]
-        whole = "\n\n".join([*kept, note]) + "\n"
-    return whole
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) -> str:
+    """A table of finished cells; the last `right` columns are numbers."""
+    rule = "---|" * (len(titles) - right) + "---:|" * right
+    return "\n".join([f"| {' | '.join(titles)} |", f"|{rule}", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def details(summary: str, text: str) -> str:
+    """A part that is folded until someone wants it; `summary` is plain, GitHub renders no Markdown there."""
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+
+
+def first_screen(*lines: str) -> str:
+    """The block quote that a body starts with: enough to decide. Empty lines are left out."""
+    return "\n".join(f"> {line}" for line in lines if line)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a body that may be left out: the lowest `worth` first, of equals the last."""
+
+    text: str
+    worth: int = 50
+    name: str = ""  # told when it had to go
+
+
+def fitting(parts: Iterable[str | Section], record: str) -> str:
+    """A body of whole parts, short enough for GitHub; the first part always stays. `record` holds all of it."""
+    sections = [part if isinstance(part, Section) else Section(part) for part in parts]
+    kept = [section for section in sections if section.text]
+    gone: list[Section] = []
+    while len(body := _joined(kept, gone, record)) > MAX_BODY and len(kept) > 1:
+        gone.append(kept.pop(min(range(1, len(kept)), key=lambda at: (kept[at].worth, -at))))
+    return body if len(body) <= MAX_BODY else body[: MAX_BODY - 2] + "…\n"
+
+
+def _joined(kept: Iterable[Section], gone: Iterable[Section], record: str) -> str:
+    texts = [section.text for section in kept]
+    if names := dict.fromkeys(section.name or "the rest" for section in gone):
+        texts.append(f"_Left out to fit: {_cut(', '.join(names), 300)}; all of it is in `{record}`._")
+    return "\n\n".join(texts).rstrip() + "\n"

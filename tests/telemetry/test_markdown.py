@@ -66,3 +66,28 @@ def test_a_cut_is_marked() -> None:
 
 def test_a_mention_and_a_reference_are_broken_and_still_readable() -> None:
     assert markdown.cell("@all: see #1") == "@&#8203;all: see \\#&#8203;1"
+
+
+@given(
+    st.lists(st.builds(markdown.Section, st.text("ab\n", max_size=30_000), st.integers(0, 9), st.text("xy")))
+)
+def test_a_body_fits_keeps_its_first_part_and_names_what_went(sections: list[markdown.Section]) -> None:
+    first = markdown.first_screen("decide", "", "now")
+    body = markdown.fitting([first, *sections], "the record")
+    assert len(body) <= markdown.MAX_BODY and body.startswith("> decide\n> now")
+    whole = sum(len(one.text) + 2 for one in sections) + len(first) + 1 <= markdown.MAX_BODY
+    assert whole == ("Left out to fit" not in body)
+
+
+def test_the_least_worth_goes_first_and_of_equals_the_last() -> None:
+    big = "x" * (markdown.MAX_BODY // 3)
+    parts = [markdown.Section(f"{name}{big}", worth, name) for name, worth in (("a", 9), ("b", 5), ("c", 5))]
+    body = markdown.fitting(["first", *parts], "r.json")
+    assert [name for name in "abc" if f"{name}{big}" in body] == ["a", "b"]
+    assert body.endswith("_Left out to fit: c; all of it is in `r.json`._\n")
+
+
+def test_a_table_lines_up_its_numbers() -> None:
+    assert (
+        markdown.table(["agent", "runs"], [["a", "1"]], right=1) == "| agent | runs |\n|---|---:|\n| a | 1 |"
+    )

@@ -1,0 +1,58 @@
+"""The life of a report: a record that is held to its schema, written as JSON with its Markdown beside it, read back.
+
+One kind of report is one `Form`. What a script found is a frozen dataclass until the last line; the text of the pull
+request is made from that record and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from telemetry.edge.files import as_json, write_atomic
+from telemetry.edge.records import made, plain
+from telemetry.edge.repo import Repo
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[R]):
+    """One kind of report: its file, its schema, its record, and how it reads as a pull request."""
+
+    path: Path  # of the JSON, relative to the checkout; the Markdown stands beside it
+    schema: Path
+    record: type[R]
+    body: Callable[[R], str]
+
+    @property
+    def markdown(self) -> Path:
+        return self.path.with_suffix(".md")
+
+    def files(self, report: R) -> dict[Path, str]:
+        """What is to be written, by path; a report that breaks its own schema is a bug and is written nowhere."""
+        value = plain(report)
+        if wrong := self._faults(value):
+            raise AssertionError(f"{self.path}: the report breaks its own schema: {'; '.join(wrong)}")
+        return {self.path: as_json(value), self.markdown: self.body(report)}
+
+    def write(self, repo: Repo, report: R) -> None:
+        """Both files, each whole or not at all."""
+        for path, text in self.files(report).items():
+            write_atomic(repo / path, text)
+
+    def read(self, repo: Repo) -> R | None:
+        """The report on disk; None if there is none, or it is not what it should be."""
+        try:
+            value = json.loads((repo / self.path).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        return None if self._faults(value) else made(self.record, value)
+
+    def _faults(self, value: Any) -> list[str]:
+        from agents.model import schema
+
+        return schema.problems(schema.read_schema(self.schema), value)

@@ -1,0 +1,51 @@
+"""Dataclasses as JSON and back: what crosses a file is a record until its last line."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+R = TypeVar("R")
+
+
+def plain(value: Any) -> Any:
+    """A record as what JSON knows: objects, lists, scalars."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value
+
+
+def made(kind: type[R], value: Mapping[str, Any]) -> R:
+    """The record of that class; a schema has said before that the value has its shape. Unknown fields are left out."""
+    hinted: Any = kind
+    hints = _hints(hinted)
+    return kind(**{name: _as(hints[name], one) for name, one in value.items() if name in hints})
+
+
+_hints = cache(get_type_hints)
+
+
+def _as(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(hint, type) and is_dataclass(hint):
+        return made(hint, value)
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _as(next((one for one in inner if one is not types.NoneType), Any), value)
+    if origin is tuple and isinstance(value, list):
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return tuple(_as(inner[0], one) for one in value)
+        return tuple(_as(part, one) for part, one in zip(inner, value, strict=True))
+    if origin is list and isinstance(value, list):
+        return [_as(inner[0], one) for one in value]
+    if isinstance(value, Mapping) and isinstance(origin, type) and issubclass(origin, Mapping) and inner:
+        return {name: _as(inner[1], one) for name, one in value.items()}
+    return value
