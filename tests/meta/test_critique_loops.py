@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agents.model.call import Completion, LLMError, Message, Model
 from agents.model.schema import problems
-from agents.offline.model import OfflineModel
 from agents.offline.rules import read
+from agents.offline.vocabulary import Analyst
 from meta import critique_loops
 from meta.critique.check import alike, linked, merged, ranked
 from meta.critique.report import markdown
@@ -25,6 +25,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from tests.worlds.agent_kit import Says, rows
 from tests.worlds.critique_checkout import HOLDOUT, TUNE, advice, answer, issue, make, put, results, wrong
+from tests.worlds.offline import offline
 
 NOBODY = {"by_agent": {}}
 
@@ -217,7 +218,7 @@ def test_an_agent_of_which_nothing_is_known_is_not_judged(checkout: Path) -> Non
 def test_the_offline_critic_finds_kinds_that_fail_and_quotes_them(checkout: Path) -> None:
     tune = [f"alpha-{n:04}" for n in range(99)]
     results(checkout, [wrong(name, "fifth") for name in tune])
-    report = run_loops(model=OfflineModel())
+    report = run_loops(model=offline())
     assert problems(json.loads(SCHEMA.read_text()), report) == []
     found = report["critiques"][0]["issues"]
     assert "fifth cases fail" in [row["title"] for row in found]
@@ -258,4 +259,5 @@ def test_the_offline_critic_answers_any_material_in_the_asked_shape(material: Ma
     told = read("```rules\nanalyst: critique\nalarm_score: 70\nmax_error_share: 0.1\nlow_reward: 0.05\n```\n")
     from meta.critique.check import ANSWER
 
-    assert problems(ANSWER, critique_offline.answer(told, material)) == []
+    critic = Analyst(critique_offline.answer, critique_offline.KEYS)
+    assert problems(ANSWER, critic.answer(told, material)) == []

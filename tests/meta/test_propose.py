@@ -12,7 +12,6 @@ import pytest
 
 from agents.llm_client import ModelOptions
 from agents.model.call import Completion, LLMError, Message, Model, log_call
-from agents.offline.model import OfflineModel
 from agents.texts import variants
 from eval.grading.suite import load_suite, split
 from meta import propose
@@ -26,6 +25,7 @@ from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.repo import here
 from tests.worlds.agent_kit import rows
 from tests.worlds.loopback import Loopback, Reply, Request, chat
+from tests.worlds.offline import offline
 from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal, put
 
 LOWER = edit("above: 0.3 ", "above: 0.1 ")
@@ -50,7 +50,7 @@ class Proposing(Model):
     ) -> Completion:
         user = json.loads(messages[-1]["content"])
         if user.get("task") != "propose":
-            return await OfflineModel().complete(messages, schema=schema)
+            return await offline().complete(messages, schema=schema)
         self.asked.append(user)
         data = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         call = Completion(
@@ -65,7 +65,7 @@ def proposed(*answers: Any, **options: Any) -> dict[str, Any]:
 
 
 def test_the_offline_model_finds_the_threshold_that_mends_the_failing_cases(checkout: Path) -> None:
-    report = propose.propose(model=OfflineModel())
+    report = propose.propose(model=offline())
     (row,) = report["proposals"]
     assert row["tune"]["after"]["passed"] > row["tune"]["before"]["passed"] + 10
     text = (checkout / f"{VARIANTS}/{row['variant']}.md").read_text()
@@ -76,10 +76,10 @@ def test_the_offline_model_finds_the_threshold_that_mends_the_failing_cases(chec
 
 
 def test_the_same_seed_proposes_the_same_text(checkout: Path) -> None:
-    first = propose.propose(Options(ask=ModelOptions(seed=4)), model=OfflineModel())["proposals"][0]
+    first = propose.propose(Options(ask=ModelOptions(seed=4)), model=offline())["proposals"][0]
     (checkout / f"{VARIANTS}/{first['variant']}.md").write_text(TEXT)
     assert (
-        propose.propose(Options(ask=ModelOptions(seed=4)), model=OfflineModel())["proposals"][0]["sha256"]
+        propose.propose(Options(ask=ModelOptions(seed=4)), model=offline())["proposals"][0]["sha256"]
         == first["sha256"]
     )
 
@@ -178,7 +178,7 @@ def test_a_text_that_lost_before_is_not_proposed_again(checkout: Path) -> None:
     report = proposed(proposal(LOWER))
     assert report["proposals"] == []
     assert "was there before: it lost" in report["refused"][0]["reason"]
-    again = propose.propose(model=OfflineModel())["proposals"]
+    again = propose.propose(model=offline())["proposals"]
     assert again == [] or again[0]["sha256"] != variants.sha256(lost)
 
 
@@ -258,7 +258,7 @@ def test_critiques_are_shown_and_the_answered_one_is_named(checkout: Path) -> No
 
 def test_a_suite_too_small_to_decide_a_test_gets_no_challenger(root: Path) -> None:
     make(root, cases=20)
-    report = propose.propose(model=OfflineModel())
+    report = propose.propose(model=offline())
     assert "could not decide a test" in report["skipped"][0]["reason"]
 
 
@@ -274,14 +274,14 @@ def test_an_outage_while_screening_stops_and_writes_nothing(checkout: Path) -> N
 
 def test_a_prompt_that_came_apart_from_its_champion_does_not_cost_the_others(checkout: Path) -> None:
     put(checkout, f"{VARIANTS}/champion.md", TEXT.replace("0.3 ", "0.7 "))
-    report = propose.propose(model=OfflineModel())
+    report = propose.propose(model=offline())
     assert "differs from the live prompt" in report["skipped"][0]["reason"]
     with pytest.raises(BadInput):
-        propose.propose(Options(prompts=(PROMPT,)), model=OfflineModel())
+        propose.propose(Options(prompts=(PROMPT,)), model=offline())
 
 
 def test_asking_is_logged_once_and_offline_screening_not_at_all() -> None:
-    propose.propose(model=OfflineModel())
+    propose.propose(model=offline())
     found = rows()
     assert {row["source"] for row in found} == {"critique"}
     assert {row["agent"] for row in found} == {"echo"}  # the agent of this checkout that takes findings
@@ -313,7 +313,7 @@ def test_a_real_endpoint_is_asked_in_its_own_dialect_and_screened_by_trials(
         if json.loads(user)["task"] == "propose":
             return chat(json.dumps(proposal(LOWER)))
         schema = request.json()["response_format"]["json_schema"]["schema"]
-        return chat(json.dumps(OfflineModel().answer(system, user, schema)))
+        return chat(json.dumps(offline().answer(system, user, schema)))
 
     with Loopback(endpoint) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -348,7 +348,7 @@ def test_offline_and_trial_screens_agree() -> None:
 
     async def both(text: str) -> tuple[Any, Any]:
         fast = await OfflineScreen(units, PROMPT, PromptSet()).prepare()
-        slow = TrialScreen(units, PROMPT, OfflineModel(), 8)
+        slow = TrialScreen(units, PROMPT, offline(), 8)
         places = range(len(units))
         return await fast.marks(text, places), await slow.marks(text, places)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agents.manifest import MANIFEST, load_manifest
+from agents.market import worth
 from meta import retirement
 from meta.worth import marginal
 from meta.worth.report import markdown, spark
@@ -131,12 +132,12 @@ def test_hit_rate_lift_and_fill_rate_by_hand() -> None:
         {"agent": "m", "ts": f"2026-03-{day:02d}T06:00:00Z", "signals": "VIX:risk_off BTC:a>b"}
         for day in (2, 3, 4, 5)
     ]
-    hit = marginal.hits(alerts, outcomes)
+    hit = marginal.hits(alerts, outcomes, worth.came_true)
     assert hit is not None
     assert (hit["alerts"], hit["hit_rate"], hit["base_rate"]) == (4, 0.5, 0.2)
     assert hit["lift"] == pytest.approx(2.5)
     assert hit["hit_rate_interval"] == pytest.approx([0.15, 0.85], abs=0.01)
-    fill = marginal.fills(alerts, outcomes)
+    fill = worth.fills([{**run, "day": marginal.day_of(run)} for run in alerts], outcomes)
     assert fill is not None and (fill["named"], fill["fill_rate"]) == (2, 0.5)
 
 

@@ -1,4 +1,4 @@
-"""Promises of meta/rule_text.py, meta/rule_moves.py and meta/vocabulary.py: one rule changes, everything else stays."""
+"""Promises of meta/offline/rule_{text,moves}.py and the tables of keys: one rule changes, everything else stays."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.offline import analysts, rules
-from agents.offline.vocabulary import VOCABULARY, keys_of
+from agents.market import DOMAIN
+from agents.offline import rules
+from agents.offline.analysts import GENERIC
+from agents.offline.vocabulary import told, tuned_keys
 from meta.offline import rule_text
 from meta.offline.rule_moves import moves
 from meta.offline.rule_text import Edit, EditError
@@ -18,6 +20,7 @@ from meta.offline.term_mining import mine
 from meta.proposals.checks import changed_lines
 from tests.conftest import REPOSITORY
 
+ANALYSTS = {**GENERIC, **DOMAIN.analysts}
 TEXT = """# Agent
 
 Text with `above: 1` in it.
@@ -104,19 +107,20 @@ def test_whatever_is_set_is_read_back_and_nothing_else_changes(key: str, value: 
 
 
 def test_every_key_of_the_search_is_in_the_vocabulary_of_the_analysts() -> None:
-    told = str(analysts.__doc__)
-    for analyst, keys in VOCABULARY.items():
-        assert analyst in analysts.ANALYSTS
-        for name in keys:
-            assert f"`{name}`" in told, name
+    for name, analyst in ANALYSTS.items():
+        lines = [line.split() for line in told(name, analyst).splitlines()[1:]]
+        by_series = {f"{words[0]}_by_series" for words in lines if words[1] == "(_by_series)"}
+        assert tuned_keys(analyst)
+        for key, about in tuned_keys(analyst).items():
+            assert key in {words[0] for words in lines} | by_series and about.means, key
 
 
 def test_every_key_of_the_live_prompts_can_be_searched_or_is_meant_to_stay() -> None:
     stays = {"analyst", "list", "id_field", "only", "up_signal", "down_signal", "blocked_venues", "required"}
     for file in PROMPTS:
         read = rules.read(file.read_text()).values
-        if read.get("analyst") in VOCABULARY:
-            known = keys_of(str(read["analyst"]))
+        if read.get("analyst") in ANALYSTS:
+            known = tuned_keys(ANALYSTS[str(read["analyst"])])
             strange = {name for name in read if name not in known and name not in stays}
             assert not {name for name in strange if not name.startswith(("allowed_", "required_"))}, file.name
 
@@ -140,6 +144,7 @@ def test_moves_follow_the_reasons_of_the_failures() -> None:
     }
     found = moves(
         rule_text.read(prompt),
+        ANALYSTS,
         [case, case],
         [],
         max_terms=9,

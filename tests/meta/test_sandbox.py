@@ -16,7 +16,6 @@ import pytest
 
 from agents.manifest import load_manifest
 from agents.model.call import LLMError
-from agents.offline.model import OfflineModel
 from eval.grading.suite import load_suite
 from meta import guard, handover, sandbox
 from meta.patches import recommendations
@@ -29,6 +28,7 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.repo import here, working_in
 from tests.worlds import proposal_repo as repo
 from tests.worlds import sandbox_checkout as small
+from tests.worlds.offline import offline
 from tests.worlds.sandbox_checkout import CODE, PATH, Scripted, diff, patch
 
 LOWER = Recommendation("level", f"Set LIMIT in {PATH} to 40", "numbers from 40 on are missed", "P1", "a test")
@@ -131,7 +131,7 @@ def test_a_patch_that_helps_is_left_applied_and_becomes_a_draft(
 
 
 def test_a_patch_that_makes_it_worse_is_rejected_and_nothing_is_applied(checkout: Path) -> None:
-    report = tried(OfflineModel(), replace(LOWER, change="Set LIMIT to 60"))
+    report = tried(offline(), replace(LOWER, change="Set LIMIT to 60"))
     [row] = report["attempts"]
     assert row["verdict"] == "rejected" and "worse on all cases" in row["reasons"][0]
     assert not report["patched"] and status(checkout) == {
@@ -147,7 +147,7 @@ def test_the_offline_writer_says_what_it_cannot_do(checkout: Path) -> None:
         ("Set LIMIT to 40, or to 45", "several numbers"),
         ("Set LIMIT to 50", "is 50 already"),
     ):
-        [row] = tried(OfflineModel(), replace(LOWER, change=change))["attempts"]
+        [row] = tried(offline(), replace(LOWER, change=change))["attempts"]
         assert row["verdict"] == "declined" and why in row["reasons"][0], change
 
 
@@ -336,7 +336,7 @@ def test_critiques_are_sorted_out_before_anything_is_written(checkout: Path) -> 
         },
     ]
     repo.write(checkout, "meta/reports/cross_critiques.json", json.dumps({"critiques": critiques}))
-    report = tried(OfflineModel(), *recommendations.read(None), triage=True, commands=QUICK)
+    report = tried(offline(), *recommendations.read(None), triage=True, commands=QUICK)
     assert report["patched"] and [row["origin"] for row in report["attempts"]] == ["critique by reviewer"]
     reasons = {row["change"][:20]: row["reason"] for row in report["set_aside"] if row["agent"] == "level"}
     assert "the meta agent says reject" in reasons["Mend the prompt word"]
@@ -394,7 +394,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
 def test_a_file_with_uncommitted_changes_is_not_patched(checkout: Path) -> None:
     (checkout / PATH).write_text(CODE + "# mine\n")
     with pytest.raises(BadInput, match="uncommitted changes"):
-        tried(OfflineModel())
+        tried(offline())
 
 
 def test_the_real_commands_are_those_of_continuous_integration(repository: Path) -> None:

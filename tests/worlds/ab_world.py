@@ -149,7 +149,7 @@ def tree(root: Path) -> dict[str, bytes]:
 def use(patch: pytest.MonkeyPatch, model: Any) -> Any:
     """Let A/B runs ask this model."""
 
-    def made(options: ModelOptions, _: Any = ()) -> Any:
+    def made(options: ModelOptions, *_: Any) -> Any:
         return Capped(model, Budget(options.max_usd, options.max_calls, options.max_seconds))
 
     patch.setattr(llm_client, "model_from_env", made)

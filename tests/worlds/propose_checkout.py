@@ -41,6 +41,7 @@ SCHEMA = {
 def make(root: Path, cases: int = 120) -> None:
     """Changes of 0 to 39 percent; from ten on they should be told, the prompt tells from thirty on."""
     manifest = {
+        "domain": "agents.market",
         "protected_paths": ["tests/**", ".github/**"],
         "agents": [
             {

@@ -41,6 +41,7 @@ SHORT = Commands(
 )
 
 MANIFEST = {
+    "domain": "agents.market",
     "protected_paths": [
         ".github/**",
         "eval/**",
