@@ -70,7 +70,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return None
+        event = _with_nan(line)
     if type(event) is not dict:
         return None
     for name in REQUIRED:
@@ -83,6 +83,20 @@ def parse(line: bytes) -> dict[str, Any] | None:
         if type(value) is not float or not math.isfinite(value):
             return None
     return event if _is_instant(event["ts"]) else None
+
+
+def _with_nan(line: bytes) -> object:
+    """A line that only NaN or Infinity keep from being JSON: Python writes them, DuckDB reads them, and so do we."""
+    if b"NaN" not in line and b"Infinity" not in line:
+        return None
+    import json
+
+    try:
+        event = json.loads(line.decode())
+        json.dumps(event, ensure_ascii=False).encode()  # half a character is malformed here as there
+    except (ValueError, RecursionError):
+        return None
+    return event
 
 
 @dataclass(frozen=True, slots=True)

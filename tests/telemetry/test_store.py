@@ -37,6 +37,9 @@ MALFORMED = {
     "a time without zone": line(ts="2026-10-01T00:00:00.000"),
     "invalid UTF-8": line(model="XX").replace(b"XX", b"\xff\xfe"),
     "a lone surrogate": line(model="XX").replace(b"XX", b"\\ud800"),
+    "a lone surrogate beside NaN": line(model="XX", mood=0.123456)
+    .replace(b"XX", b"\\ud800")
+    .replace(b"0.123456", b"NaN"),
 }
 WELL_FORMED = {
     "plain": line(),
@@ -46,6 +49,8 @@ WELL_FORMED = {
     "carriage return": line() + b"\r",
     "another kind": line(kind="routing", chosen="reviewer"),
     "tokens that are no number": line(tokens_in="many", signal_strength={}),
+    "NaN in what is not summed up": line(mood=0.123456).replace(b"0.123456", b"NaN"),
+    "infinity for a name": line(agent=0.123456).replace(b"0.123456", b"-Infinity"),
     "whole seconds": line(ts="2026-10-01T12:00:00Z"),
 }
 
