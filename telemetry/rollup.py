@@ -27,7 +27,7 @@ from telemetry.read.rows import Window
 SUMMARY_PATH: Final = Path("telemetry/summary.json")
 LAST_N: Final = 5000  # runs; some weeks of a handful of agents, and read in a blink
 
-# Runs on DuckDB and PostgreSQL alike. `lines` is the view of telemetry.store.
+# Runs on DuckDB and PostgreSQL alike. `lines` is the view of telemetry.read.store.
 CELLS_SQL: Final = """
 select
     grouping(source) as per_agent, malformed, agent, source, cast(ts as date) as day, error_kind, scoring_version,

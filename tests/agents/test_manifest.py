@@ -79,7 +79,8 @@ def test_defaults_hold_unless_an_agent_says_otherwise(checkout: Path) -> None:
     [
         ("reviewer", {"timeout_s": "soon"}, 'timeout_s: must be a number of seconds > 0 and <= 3600, not "soon"'),
         ("reviewer", {"timeout_s": 0}, "agents.reviewer.timeout_s: must be a number of seconds > 0"),
-        ("reviewer", {"inputs": "news"}, "inputs: must be one of macro, headlines, quotes, outputs, findings"),
+        ("reviewer", {"inputs": "the news"}, "agents.reviewer.inputs: must be a kind of input: one of the domain"),
+        ("reviewer", {"inputs": 3}, "inputs: must be a kind of input: one of the domain's, or outputs, or findings"),
         ("reviewer", {"enabled": "perhaps"}, "agents.reviewer.enabled: must be true or false"),
         ("reviewer", {"module": "agents.reviewr"}, "agents.reviewer.module: no module named 'agents.reviewr'"),
         ("reviewer", {"callable": "Reviewer.go"}, "callable: no 'go' in agents.review.reviewer.Reviewer"),
@@ -97,6 +98,7 @@ def test_defaults_hold_unless_an_agent_says_otherwise(checkout: Path) -> None:
         (None, {"critique_pairs": [["reviewer"]]}, "critique_pairs.0: must be a pair"),
         (None, {"prompts": {"agents/prompts/gone.md": "*"}}, "prompts.agents/prompts/gone.md: no such file"),
         (None, {"budget": {"max_usd": 0}}, "budget.max_usd: must be USD > 0, or null for no limit, not 0"),
+        (None, {"domain": "agents.weather"}, "domain: no module named 'agents.weather'"),
         (None, {"agents": []}, "agents: must be a list of at least one agent"),
     ],
 )  # fmt: skip

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.market import DOMAIN
 from agents.market.geopolitical_risk import JUDGEMENT
 from agents.model.call import trial_label
 from agents.model.schema import listed, problems
-from agents.offline import analysts
+from agents.offline.analysts import GENERIC
 from agents.offline.model import NAME, OfflineModel, fitted
 from agents.offline.rules import Rules
+from agents.offline.vocabulary import Analyst, chosen, word
 from tests.worlds.agent_kit import built, rows, rules
 
 HEADLINES = [
@@ -32,7 +34,8 @@ QUESTION = json.dumps(
 def answer(noise: float = 0.0, seed: int = 0, system: str | None = None, trial: str = "") -> dict[str, Any]:
     token = trial_label.set(trial)
     try:
-        return OfflineModel(noise, seed).answer(system or rules("geopolitical_risk"), QUESTION, JUDGEMENT)
+        model = OfflineModel(noise, seed, DOMAIN.analysts)
+        return model.answer(system or rules("geopolitical_risk"), QUESTION, JUDGEMENT)
     finally:
         trial_label.reset(token)
 
@@ -53,6 +56,7 @@ def test_a_call_is_logged_like_any_other_and_says_offline() -> None:
 
 def test_the_same_question_has_the_same_answer() -> None:
     assert answer() == answer() == answer(seed=9, trial="x")
+    assert answer()["items"]
 
 
 def test_an_unknown_task_is_answered_with_nothing() -> None:
@@ -69,14 +73,27 @@ def test_a_rule_can_name_the_analyst() -> None:
         "value": {"type": "number"},
     }
     system = "```rules\nanalyst: threshold\nabove: 0.1\n```"
-    items = OfflineModel().answer(system, json.dumps(series), listed(item))["items"]
+    items = OfflineModel(analysts=DOMAIN.analysts).answer(system, json.dumps(series), listed(item))["items"]
     assert items == [{"series": "VIX", "level": "low", "value": 0.2}]  # what the rules cannot know is neutral
+    spelt = (
+        "```rules\nanalyst: threshold\nlist: series\nid_field: series\nfield: daily_change\nabove: 0.1\n```"
+    )
+    assert OfflineModel().answer(spelt, json.dumps(series), listed(item))["items"] == items
 
 
-def test_another_task_can_be_taught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analysts, "ANALYSTS", dict(analysts.ANALYSTS))
-    analysts.register("judge", lambda rules, payload: {"better": rules.word("favour", payload["first"])})
-    assert OfflineModel().answer("", '{"task": "judge", "first": "A"}') == {"better": "A"}
+def test_without_a_domain_it_knows_no_market() -> None:
+    assert OfflineModel().answer(rules("geopolitical_risk"), QUESTION, JUDGEMENT) == {"items": []}
+
+
+def test_another_task_can_be_taught() -> None:
+    judge = Analyst(
+        lambda rules, payload: {"better": payload[rules.word("favour")]}, {"favour": word("first", "which")}
+    )
+    question = '{"task": "judge", "first": "A", "second": "B"}'
+    model = OfflineModel(analysts={"judge": judge})
+    assert model.answer("", question) == {"better": "A"}
+    assert model.answer("```rules\nfavour: second\n```", question) == {"better": "B"}
+    assert OfflineModel().answer("", question) == {"items": []}  # taught to that one alone
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 1.0])
@@ -112,8 +129,8 @@ def test_an_impossible_rate_is_refused(noise: float) -> None:
     "name", ["macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent"]
 )
 def test_every_analyst_survives_an_empty_question_and_no_rules(name: str) -> None:
-    chosen = analysts.choose(Rules(), {"task": name})
-    assert chosen is not None and chosen(Rules(), {"task": name}) == {"items": []}
+    analyst = chosen({**GENERIC, **DOMAIN.analysts}, Rules(), {"task": name})
+    assert analyst is not None and analyst.answer(Rules(), {"task": name}) == {"items": []}
 
 
 JSON = st.recursive(

@@ -16,26 +16,27 @@ import yaml
 
 from agents import orchestrator
 from agents.manifest import load_manifest
-from agents.market import sources
-from agents.run.runner import packed
+from agents.market import snapshot
+from agents.run.source import packed
 from telemetry import logger, retention
 from telemetry.edge import cli
 from tests.conftest import REPOSITORY
 from tests.worlds.loopback import Loopback, Reply, chat, error
 
 
-def write_manifest(root: Path, agents: list[dict[str, Any]], **top: Any) -> None:
+def write_manifest(root: Path, agents: list[dict[str, Any]], domain: str | None = "agents.market") -> None:
     entries = [
         {"inputs": "macro", "module": "tests.worlds.misbehaving_agents", "eval_suite": "suite.jsonl", **agent}
         for agent in agents
     ]
     (root / "suite.jsonl").touch()
     (root / "agents").mkdir(exist_ok=True)
-    (root / "agents/manifest.yaml").write_text(yaml.safe_dump({"version": 1, "agents": entries, **top}))
-    sample = root / sources.SAMPLE
+    top = {"version": 1, "agents": entries} | ({"domain": domain} if domain else {})
+    (root / "agents/manifest.yaml").write_text(yaml.safe_dump(top))
+    sample = root / snapshot.SAMPLE
     if not sample.exists():
         sample.parent.mkdir(parents=True)
-        sample.write_bytes((REPOSITORY / sources.SAMPLE).read_bytes())
+        sample.write_bytes((REPOSITORY / snapshot.SAMPLE).read_bytes())
 
 
 def troupe(root: Path, *names: str, **fields: Any) -> None:
@@ -114,7 +115,7 @@ def test_an_agent_that_spoils_its_inputs_spoils_nobody_elses(root: Path) -> None
 
 def test_a_failed_source_is_an_error_row_and_no_quiet_day(root: Path) -> None:
     troupe(root, "good")
-    (root / sources.SAMPLE).write_text("{}\nnothing of the kind\n")
+    (root / snapshot.SAMPLE).write_text("{}\nnothing of the kind\n")
     assert orchestrator.main(["--quiet"]) == cli.STOPPED
     (row,) = rows(root)
     assert (row["error_kind"], row["reward"]) == ("source", None)
@@ -245,7 +246,7 @@ def test_disabled_agents_never_run_unless_in_shadow(root: Path, capsys: pytest.C
         (["--replay", "0"], "must be a whole number >= 1"),
         (["--replay", "3", "--source-mode", "live"], "only the sample can be replayed"),
         (["--replay", "3", "--as-of", "2026-10-30"], "--as-of: only for a single run"),
-        (["--as-of", "2026-10-31"], "no trading day of the sample (2026-03-16 to 2026-10-30)"),
+        (["--as-of", "2026-10-31"], "no day of the sample (2026-03-16 to 2026-10-30)"),
         (["--timeout-s", "-1"], "must be a number > 0"),
         (["--timeout-s", "soon"], "must be a number > 0"),
         (["--max-usd", "nan"], "must be a number > 0"),
@@ -263,6 +264,26 @@ def test_bad_input_is_one_line_and_nothing_runs(
     complaint = capsys.readouterr().err
     assert said in complaint
     assert complaint.count("\n") == 1
+    assert not rows(root)
+
+
+@pytest.mark.parametrize(
+    ("domain", "said"),
+    [
+        (
+            "agents.market",
+            "agents.good.inputs: must be one of macro, headlines, quotes, outputs, findings, not news",
+        ),
+        (None, "agents.good.inputs: must be one of outputs, findings, not news"),
+        ("agents.prompted", "domain: agents.prompted has no DOMAIN"),
+    ],
+)
+def test_inputs_that_the_domain_does_not_have_are_told_before_anyone_runs(
+    root: Path, capsys: pytest.CaptureFixture[str], domain: str | None, said: str
+) -> None:
+    write_manifest(root, [{"name": "good", "callable": "good", "inputs": "news"}], domain)
+    assert orchestrator.main([]) == cli.BAD_INPUT
+    assert said in capsys.readouterr().err
     assert not rows(root)
 
 
@@ -421,7 +442,7 @@ def test_a_replay_is_as_of_each_day_and_never_twice(root: Path, capsys: pytest.C
 class Days:
     @staticmethod
     def last(count: int) -> list[str]:
-        return list(sources.Snapshot(REPOSITORY / sources.SAMPLE).days()[-count:])
+        return list(snapshot.Snapshot(REPOSITORY / snapshot.SAMPLE).days()[-count:])
 
 
 def test_sealed_days_are_not_replayed_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -438,7 +459,7 @@ def test_a_replay_sees_nothing_of_the_future(root: Path) -> None:
     arguments = ["--replay", "10", "--quiet", "--agent", "macro_watcher", "--agent", "geopolitical_risk"]
     assert orchestrator.main(arguments) == cli.OK
     before = {(row["agent"], row["as_of"]): (row["input_hash"], row["signals"]) for row in rows(root)}
-    lines = (REPOSITORY / sources.SAMPLE).read_text().splitlines()
+    lines = (REPOSITORY / snapshot.SAMPLE).read_text().splitlines()
     for index in range(len(lines) - 5, len(lines)):
         day = json.loads(lines[index])
         day["macro"] = {name: 3 * (value or 1) for name, value in day["macro"].items()}
@@ -446,7 +467,7 @@ def test_a_replay_sees_nothing_of_the_future(root: Path) -> None:
         lines[index] = json.dumps(day)
     (root / "agents/sample").unlink()
     (root / "agents/sample").mkdir()
-    (root / sources.SAMPLE).write_text("\n".join(lines) + "\n")
+    (root / snapshot.SAMPLE).write_text("\n".join(lines) + "\n")
     (root / "telemetry/events.jsonl").unlink()
     assert orchestrator.main(arguments) == cli.OK
     after = {(row["agent"], row["as_of"]): (row["input_hash"], row["signals"]) for row in rows(root)}
@@ -501,7 +522,7 @@ def test_a_replay_stops_when_the_endpoint_is_down_or_the_budget_used_up(
 
 def test_a_replay_with_no_sample_says_so(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     troupe(root, "good")
-    (root / sources.SAMPLE).unlink()
+    (root / snapshot.SAMPLE).unlink()
     assert orchestrator.main(["--replay", "5"]) == cli.STOPPED
     assert "agents.sample_market" in capsys.readouterr().err
 
@@ -511,7 +532,7 @@ def test_a_replay_refuses_agents_that_do_not_read_the_market(
 ) -> None:
     copied(root)
     assert orchestrator.main(["--replay", "5", "--agent", "reviewer"]) == cli.BAD_INPUT
-    assert "reviewer reads outputs, not the market" in capsys.readouterr().err
+    assert "reviewer reads outputs, not the sample" in capsys.readouterr().err
 
 
 def test_noise_and_seed_reach_the_offline_model(root: Path) -> None:

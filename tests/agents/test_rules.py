@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.offline import analysts
-from agents.offline.rules import found, read
+from agents.market import DOMAIN
+from agents.offline.analysts import GENERIC
+from agents.offline.rules import Key, Rules, found, read
+from agents.offline.vocabulary import Analyst, chosen, flag, names, number, told, weights, word
 from tests.worlds.agent_kit import live_prompt
 
 
@@ -18,9 +21,14 @@ def block(text: str) -> str:
     return f"Some words.\n```rules\n{text}\n```\nMore words.\n"
 
 
+def under(text: str, **keys: Key) -> Rules:
+    """The rules of a text as an analyst with this table reads them."""
+    return replace(read(text), keys=keys)
+
+
 def test_a_later_block_overrides_key_by_key() -> None:
-    rules = read(block("a: 1\nb: 2") + block("b: 3"))
-    assert (rules.number("a", 0), rules.number("b", 0)) == (1, 3)
+    rules = under(block("a: 1\nb: 2") + block("b: 3"), a=number(0, ""), b=number(0, ""))
+    assert (rules.number("a"), rules.number("b")) == (1, 3)
 
 
 def test_only_fenced_rules_count() -> None:
@@ -28,9 +36,10 @@ def test_only_fenced_rules_count() -> None:
 
 
 def test_no_and_null_are_words_in_a_list_and_no_is_false_for_a_flag() -> None:
-    rules = read(block("cues: [no, off, null]\nfx: no\nnet: yes\nold: true"))
+    table = {"fx": flag("", default=True), "net": flag(""), "old": flag("")}
+    rules = under(block("cues: [no, off, null]\nfx: no\nnet: yes\nold: true"), **table)
     assert rules.terms("cues") == ("no", "off", "null")
-    assert (rules.flag("fx", True), rules.flag("net", False), rules.flag("old", False)) == (False, True, True)
+    assert (rules.flag("fx"), rules.flag("net"), rules.flag("old")) == (False, True, True)
 
 
 @pytest.mark.parametrize(
@@ -42,15 +51,24 @@ def test_a_broken_block_is_left_out_and_told(text: str) -> None:
 
 
 def test_a_value_of_the_wrong_kind_counts_as_not_given() -> None:
-    rules = read(block("n: lots\nlist: 3\nmap: [1]\nword: 7\nflag: maybe\nbig: .inf"))
-    assert rules.number("n", 5) == 5 and rules.number("big", 5) == 5
-    assert rules.terms("list", ["x"]) == ("x",) and rules.weights("map", {"y": 1}) == {"y": 1}
-    assert rules.word("word", "w") == "w" and rules.flag("flag", True) is True
+    table = {"n": number(5, ""), "big": number(5, ""), "list": names("", ("x",))}
+    table |= {"map": weights("", default={"y": 1}), "word": word("w", ""), "flag": flag("", default=True)}
+    rules = under(block("n: lots\nlist: 3\nmap: [1]\nword: 7\nflag: maybe\nbig: .inf"), **table)
+    assert rules.number("n") == 5 and rules.number("big") == 5
+    assert rules.terms("list") == ("x",) and rules.weights("map") == {"y": 1}
+    assert rules.word("word") == "w" and rules.flag("flag") is True
+
+
+def test_a_family_of_keys_has_the_default_of_whoever_asks() -> None:
+    assert read(block("allowed_regime: [calm]")).terms("allowed_regime", ("x",)) == ("calm",)
+    assert read(block("allowed_regime: 3")).terms("allowed_regime", ("x",)) == ("x",)
 
 
 def test_a_number_for_a_series_wins_over_the_plain_one() -> None:
-    rules = read(block("z_alert: 2\nz_alert_by_series: {VIX: 3}"))
-    assert (rules.number_for("z_alert", "VIX", 9), rules.number_for("z_alert", "WTI", 9)) == (3, 2)
+    rules = under(block("z_alert: 2\nz_alert_by_series: {VIX: 3}"), z_alert=number(9, ""))
+    assert (rules.number_for("z_alert", "VIX"), rules.number_for("z_alert", "WTI")) == (3, 2)
+    unset = under(block("z_alert_by_series: {VIX: 3}"), z_alert=number(9, ""))
+    assert (unset.number_for("z_alert", "VIX"), unset.number_for("z_alert", "WTI")) == (3, 9)
 
 
 @pytest.mark.parametrize(
@@ -79,26 +97,39 @@ def test_no_text_breaks_reading(text: str) -> None:
     assert isinstance(read(block(text)).values, dict)
 
 
-def test_the_vocabulary_names_every_key_that_an_analyst_reads(repository: Path) -> None:
+ANALYSTS = {**{f"generic {name}": one for name, one in GENERIC.items()}, **DOMAIN.analysts}
+
+
+def test_the_tables_name_every_key_that_an_analyst_reads() -> None:
     read_key = re.compile(r"rules\.(?:number|flag|word|terms|weights|words|number_for)\(\s*\"([a-z_]+)\"")
     keys: set[str] = set()
-    for path in repository.glob("agents/*/analysts/*.py"):
-        keys |= set(read_key.findall(path.read_text("utf-8")))
+    for name, analyst in ANALYSTS.items():
+        own = set(read_key.findall(inspect.getsource(inspect.getmodule(analyst.judge) or analyst.judge)))
+        assert own <= set(analyst.keys), (name, own - set(analyst.keys))
+        keys |= own
     assert len(keys) > 50
-    documented = set(re.findall(r"`([a-z_]+)`", analysts.__doc__ or ""))
-    assert keys <= documented, keys - documented
+
+
+@pytest.mark.parametrize(("name", "analyst"), ANALYSTS.items(), ids=ANALYSTS)
+def test_every_key_is_told_with_its_meaning(name: str, analyst: Analyst) -> None:
+    lines = told(name, analyst).splitlines()
+    assert lines[0].startswith(f"{name}: ")
+    assert [line.split()[0] for line in lines[1:]] == list(analyst.keys)
+    assert all(line.endswith(key.means) for line, key in zip(lines[1:], analyst.keys.values(), strict=True))
+    assert all(key.means for key in analyst.keys.values())
 
 
 @pytest.mark.parametrize(
     "name", ["macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent", "vix_echo"]
 )
-def test_every_rule_of_a_shipped_prompt_is_in_the_vocabulary(name: str) -> None:
+def test_every_rule_of_a_shipped_prompt_is_in_the_table_of_its_analyst(name: str) -> None:
     rules = read(live_prompt(name))
-    documented = set(re.findall(r"`([a-z_]+)`", analysts.__doc__ or "")) | {"analyst"}
-    families = ("required_", "allowed_", "region_", "category_")
+    analyst = chosen({**GENERIC, **DOMAIN.analysts}, rules, {"task": name})
+    assert analyst is not None
+    known = {"analyst", *analyst.keys}
+    known |= {f"{key}_by_series" for key, about in analyst.keys.items() if about.by_series}
+    families = tuple(key.partition("<")[0] for key in analyst.keys if "<" in key)
     unknown = {
-        key
-        for key in rules.values
-        if key.removesuffix("_by_series") not in documented and not key.startswith(families)
+        key for key in rules.values if key not in known and not (families and key.startswith(families))
     }
     assert not rules.problems and not unknown

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.market import feeds
+from agents.domain import SourceError
+from agents.market import feeds, open_source
 from agents.market.live import SERIES, Live
-from agents.market.sources import SourceError, open_source
 from agents.market.web import USER_AGENT, Web
 from tests.worlds.loopback import Loopback, Reply, Request
 
@@ -352,7 +352,7 @@ def test_the_environment_changes_the_addresses(root: Path, monkeypatch: pytest.M
         monkeypatch.setenv("RATCHET_FRED_URL", f"{server.origin}/other.csv")
         monkeypatch.setenv("RATCHET_RSS_URLS", "http://a.example/1 http://a.example/2")
         monkeypatch.setenv("RATCHET_VENUES", "x, y")
-        source = open_source("live")
+        source = open_source("live", root)
         assert isinstance(source, Live)
         assert source.rss_urls == ["http://a.example/1", "http://a.example/2"]
         assert source.venues == ["x", "y"]

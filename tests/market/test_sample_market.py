@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents import sample_market
-from agents.market.sources import KINDS, Snapshot
+from agents.market.snapshot import CHECKS, Snapshot
 from telemetry.edge import cli
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def test_everything_says_that_it_is_synthetic(
 ) -> None:
     assert built[sample_market.MARKET][0]["synthetic"] is True
     assert all(row["synthetic"] is True for row in built[sample_market.OUTCOMES])
-    assert all(market.load(kind, day)["synthetic"] is True for kind in KINDS for day in market.days()[::20])
+    assert all(market.load(kind, day)["synthetic"] is True for kind in CHECKS for day in market.days()[::20])
 
 
 def test_the_days_are_consecutive_trading_days(market: Snapshot) -> None:

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.market import sources
-from agents.market.sources import KINDS, Snapshot, SourceError
+from agents.domain import SourceError
+from agents.market import open_source, snapshot
+from agents.market.snapshot import CHECKS, Snapshot
+from agents.run.source import input_hash
 from telemetry.edge.errors import BadInput
 
-SAMPLE = Path(__file__).parents[2] / sources.SAMPLE
+SAMPLE = Path(__file__).parents[2] / snapshot.SAMPLE
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def market() -> Snapshot:
 
 def test_payloads_have_the_documented_fields(market: Snapshot) -> None:
     day = market.days()[-1]
-    macro, headlines, quotes = (market.load(kind) for kind in KINDS)
+    macro, headlines, quotes = (market.load(kind) for kind in CHECKS)
     assert macro["as_of"] == headlines["as_of"] == day
     assert [series["id"] for series in macro["series"]] == ["VIX", "DGS10", "DXY", "WTI"]
     assert set(macro["series"][0]) == {"id", "name", "unit", "kind", "history"}
@@ -62,7 +64,7 @@ def test_changing_the_future_changes_nothing(index: int, dice: Any) -> None:
         path = Path(folder) / "market.jsonl"
         path.write_text("\n".join([*head, *tail[: len(tail) // 2]]) + "\n", encoding="utf-8")
         day = json.loads(head[-1])["date"]
-        for kind in KINDS:
+        for kind in CHECKS:
             assert Snapshot(path).load(kind, day) == Snapshot(SAMPLE).load(kind, day)
 
 
@@ -88,7 +90,7 @@ def test_a_broken_sample_is_a_source_error(tmp_path: Path, text: str | None, sai
     path = tmp_path / "market.jsonl"
     if text is not None:
         path.write_text(text)
-    for kind in KINDS:
+    for kind in CHECKS:
         with pytest.raises(SourceError) as caught:
             Snapshot(path).load(kind)
         assert caught.value.error_kind == "source"
@@ -127,14 +129,14 @@ def test_a_bad_payload_is_refused_with_the_field(
         at = at[int(step) if step.isdigit() else step]
     at[int(last) if last.isdigit() else last] = value
     with pytest.raises(SourceError, match=said):
-        sources.checked(kind, payload)
+        snapshot.checked(kind, payload)
 
 
 def test_the_input_hash_ignores_key_order_and_sees_values() -> None:
-    assert sources.input_hash({"a": 1, "b": 2}) == sources.input_hash({"b": 2, "a": 1})
-    assert sources.input_hash({"a": 1}) != sources.input_hash({"a": 2})
+    assert input_hash({"a": 1, "b": 2}) == input_hash({"b": 2, "a": 1})
+    assert input_hash({"a": 1}) != input_hash({"a": 2})
 
 
-def test_an_unknown_mode_is_bad_input() -> None:
+def test_an_unknown_mode_is_bad_input(root: Path) -> None:
     with pytest.raises(BadInput, match="snapshot, live"):
-        sources.open_source("dream")
+        open_source("dream", root)

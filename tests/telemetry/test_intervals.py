@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telemetry.read.intervals import mean_lower_bound, mean_upper_bound, wilson
-from telemetry.record.signals import best_profit_pct, signal_keys
 
 
 @pytest.mark.parametrize(
@@ -50,17 +49,3 @@ def test_the_bounds_hold_the_mean_between_them(values: list[float]) -> None:
 def test_a_hundred_silent_runs_are_clearly_below_the_floor() -> None:
     assert mean_upper_bound([0.0] * 100) < 0.05
     assert mean_upper_bound([0.0] * 20) > 0.05
-
-
-def test_signals_have_comparable_keys() -> None:
-    output = [
-        {"series": "VIX", "signal": "risk_off"},
-        {"region": "europe", "category": "conflict"},
-        {"symbol": "BTC", "buy_venue": "a", "sell_venue": "b", "profit_pct": 0.4},
-        {"series": "VIX", "signal": "risk_off"},
-        {"note": "?"},
-        "text",
-    ]
-    assert signal_keys(output) == "VIX:risk_off europe:conflict BTC:a>b"
-    assert best_profit_pct(output) == 0.4
-    assert signal_keys(None) == "" and best_profit_pct(3) is None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base import BaseAgent, build_agent
+from agents.domain import load_domain
 from agents.manifest import AgentSpec, Manifest, load_manifest
 from agents.model.call import Completion, Message, Model, log_call
 from agents.offline.model import OfflineModel
@@ -29,7 +30,8 @@ def built(name: str, prompt: str | None = None, model: Model | None = None) -> B
     """That agent, on the offline model, with the rules of the tests or another prompt."""
     entry = spec(name)
     overrides = {str(entry.prompt): rules(name) if prompt is None else prompt}
-    return build_agent(entry, PromptSet(REPOSITORY, overrides), model or OfflineModel())
+    offline = OfflineModel(analysts=load_domain(entry.domain).analysts)
+    return build_agent(entry, PromptSet(REPOSITORY, overrides), model or offline)
 
 
 def rules(name: str) -> str:
