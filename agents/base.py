@@ -119,7 +119,7 @@ class BaseAgent:
         if self.spec.output_schema is None:
             return {"type": "object"}
         try:
-            text = (self.prompts.root / self.spec.output_schema).read_text("utf-8")
+            text = (self.prompts.repo / self.spec.output_schema).read_text("utf-8")
             schema: dict[str, Any] = json.loads(text)
         except (OSError, ValueError) as error:
             raise BadInput(f"{self.spec.output_schema}: cannot be read: {error}") from error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.repo import Repo, here
+from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from agents.domain import Domain
@@ -49,13 +49,12 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     import asyncio
 
     from agents.manifest import load_manifest
 
-    repo = here()
-    manifest = load_manifest(repo.root)
+    manifest = load_manifest(repo)
     return asyncio.run(_run(repo, manifest, _chosen(manifest, args), args))
 
 
@@ -114,7 +113,7 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
 
     domain = load_domain(manifest.domain)
     _check_kinds(manifest, domain)
-    prompts = PromptSet(repo.root)
+    prompts = PromptSet(repo)
     for spec in chosen:
         prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle
     source = open_source(domain, args.source_mode or _usual_mode(args), repo.root)

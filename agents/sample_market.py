@@ -22,7 +22,7 @@ from agents.market.sample import headlines as news
 from agents.market.sample import quotes as sample_quotes
 from telemetry.edge import cli
 from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 MARKET: Final = "agents/sample/market.jsonl"
 OUTCOMES: Final = "telemetry/outcomes.jsonl"
@@ -364,10 +364,10 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     differing = []
     for name, text in files().items():
-        path = here() / name
+        path = repo / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             differing.append(name)
             if not args.check:

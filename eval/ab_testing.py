@@ -10,9 +10,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
-from eval.trials.shards import RESULTS, add_shard_flags, one_at_a_time
+from eval.trials.shards import add_shard_flags, one_at_a_time
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
+from telemetry.edge.repo import RESULTS, Repo, here
 
 if TYPE_CHECKING:
     from eval.ab.session import Night
@@ -25,7 +26,7 @@ def ab_test_prompts(
     from eval.ab.session import Night, run_night
 
     settings = {"trials": min_trials, "min_effect": promote_if_delta}
-    return run_night(Night(tuple(map(str, prompt_paths)), settings, quiet=True))
+    return run_night(here(), Night(tuple(map(str, prompt_paths)), settings, quiet=True))
 
 
 def parser() -> cli.Parser:
@@ -51,15 +52,15 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run a night, tell what came of it."""
     from eval.ab.session import run_night
 
     night = _night(args)
     if args.dry_run:
-        return _dry_run(night, args)
+        return _dry_run(repo, night, args)
     try:
-        report = run_night(night)
+        report = run_night(repo, night)
     except KeyboardInterrupt:
         raise Stopped("interrupted; the same command goes on where it was") from None
     _tell(report, args)
@@ -113,16 +114,16 @@ def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
         print("report: meta/reports/ab_test_report.md")
 
 
-def _dry_run(night: Night, args: argparse.Namespace) -> int:
+def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
     from agents.manifest import load_manifest
     from eval.ab.plan import make_plan
     from eval.ab.session import asked, settings_of
     from eval.ledger.provenance import model_identity
 
-    manifest = load_manifest()
+    manifest = load_manifest(repo)
     settings = settings_of(night, manifest)
     identity = model_identity(asked(night, manifest).model())
-    plan = make_plan(manifest, night.prompts, settings, identity)
+    plan = make_plan(repo, manifest, night.prompts, settings, identity)
     tests: list[dict[str, Any]] = [
         {
             "prompt": test.prompt,

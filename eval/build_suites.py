@@ -14,7 +14,7 @@ from typing import Any
 
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import SUITES, here
+from telemetry.edge.repo import SUITES, Repo
 
 
 def builders() -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
@@ -42,7 +42,7 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     from eval.grading import suite as suites
 
     known = builders()
@@ -51,8 +51,8 @@ def main(args: argparse.Namespace) -> int:
             raise BadInput(f"{name}: no builder for this suite (known: {', '.join(known)})")
     paths = [SUITES / f"{name}.jsonl" for name in args.suite or known]
     for path in paths:
-        suites.write_suite(here(), path, known[path.stem]())
-    changed = suites.pin(here(), paths)
+        suites.write_suite(repo, path, known[path.stem]())
+    changed = suites.pin(repo, paths)
     if args.json:
         print(json.dumps({"built": [path.stem for path in paths], "changed": changed}))
     elif not args.quiet:

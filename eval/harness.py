@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import ModelOptions, add_model_flags, model_options
-from eval.trials.shards import RESULTS, add_shard_flags, one_at_a_time, shard_file
+from eval.trials.shards import add_shard_flags, one_at_a_time, shard_file
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.github import job_summary
-from telemetry.edge.repo import here
+from telemetry.edge.repo import MANIFEST, RESULTS, Repo, here
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
@@ -36,31 +36,32 @@ def run_suite(
     from eval.grading.suite import LOCK, load_suite
     from eval.trials.evaluation import Options, Target, evaluate
 
-    unlocked = not (here() / suite_path).parent.joinpath(LOCK).exists()
-    suite = load_suite(here(), suite_path, allow_unpinned=unlocked)
-    spec = spec_of(module, callable_spec, str(suite_path), eval_adapter)
+    repo = here()
+    unlocked = not (repo / suite_path).parent.joinpath(LOCK).exists()
+    suite = load_suite(repo, suite_path, allow_unpinned=unlocked)
+    spec = spec_of(repo, module, callable_spec, str(suite_path), eval_adapter)
     target = Target(spec, suite, Path(out_path))
-    options = Options(ask=ModelOptions().within(manifest_budget()), quiet=True)
-    done = evaluate([target], options, build=build_any)
+    options = Options(ask=ModelOptions().within(manifest_budget(repo)), quiet=True)
+    done = evaluate(repo, [target], options, build=build_any)
     return done.agents[0].results
 
 
-def manifest_budget() -> BudgetLimits:
+def manifest_budget(repo: Repo) -> BudgetLimits:
     """What the manifest lets a run use; no limit where there is no manifest."""
-    from agents.manifest import MANIFEST, BudgetLimits, load_manifest
+    from agents.manifest import BudgetLimits, load_manifest
 
-    return load_manifest().budget if (here() / MANIFEST).exists() else BudgetLimits()
+    return load_manifest(repo).budget if (repo / MANIFEST).exists() else BudgetLimits()
 
 
-def spec_of(module: str, callable_spec: str, suite_path: str, eval_adapter: str) -> AgentSpec:
+def spec_of(repo: Repo, module: str, callable_spec: str, suite_path: str, eval_adapter: str) -> AgentSpec:
     """The manifest's entry for this callable, if there is one (that suite's own before another's), else a bare one."""
     from dataclasses import replace
 
-    from agents.manifest import MANIFEST, AgentSpec, load_manifest
+    from agents.manifest import AgentSpec, load_manifest
 
     owner = callable_spec.partition(".")[0]
-    if (here() / MANIFEST).exists():
-        agents = load_manifest().agents
+    if (repo / MANIFEST).exists():
+        agents = load_manifest(repo).agents
         same = [spec for spec in agents if spec.module == module and spec.callable.partition(".")[0] == owner]
         same.sort(key=lambda spec: spec.eval_suite != suite_path)
         if same:
@@ -101,23 +102,23 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     from agents.manifest import load_manifest
     from eval.trials.evaluation import evaluate, merged
 
     one_at_a_time(args)
-    manifest = load_manifest()
+    manifest = load_manifest(repo)
     options = _options(args, manifest.budget)
-    targets = _targets(args, options, manifest)
+    targets = _targets(repo, args, options, manifest)
     if options.shard[1] > 1:
         journal = shard_file(SHARDS, options.shard)
     else:
         journal = Path(".ratchet") / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"
     try:
         if args.merge is not None:
-            done = merged(targets, options, args.merge)
+            done = merged(repo, targets, options, args.merge)
         else:
-            done = evaluate(targets, options, journal_path=here() / journal)
+            done = evaluate(repo, targets, options, journal_path=repo / journal)
     except KeyboardInterrupt:
         raise Stopped("interrupted; what is done is kept: the same command with --resume goes on") from None
     _tell(done, args)
@@ -144,7 +145,7 @@ def _options(args: argparse.Namespace, budget: BudgetLimits) -> Options:
     )
 
 
-def _targets(args: argparse.Namespace, options: Options, manifest: Manifest) -> list[Target]:
+def _targets(repo: Repo, args: argparse.Namespace, options: Options, manifest: Manifest) -> list[Target]:
     from eval.grading.suite import load_suite
     from eval.trials.evaluation import Target
 
@@ -157,7 +158,7 @@ def _targets(args: argparse.Namespace, options: Options, manifest: Manifest) -> 
             continue
         if not spec.enabled and not args.quiet:
             print(f"{spec.name} is disabled; it is evaluated because it was named", file=sys.stderr)
-        suite = load_suite(here(), spec.eval_suite, allow_unpinned=options.allow_unpinned)
+        suite = load_suite(repo, spec.eval_suite, allow_unpinned=options.allow_unpinned)
         targets.append(Target(spec, suite, RESULTS / f"{spec.name}.json"))
     if not targets:
         raise BadInput("agents/manifest.yaml: no enabled agent has an eval_suite")

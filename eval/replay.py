@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from eval.grading.suite import Suite
@@ -108,19 +108,19 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     from eval.grading.suite import load_suite
 
-    stored = _read(args.result)
+    stored = _read(repo, args.result)
     [(suite_path, digest)] = stored["metadata"]["suites"].items()
-    suite = load_suite(here(), suite_path, allow_unpinned=True)
+    suite = load_suite(repo, suite_path, allow_unpinned=True)
     notes = (
         []
         if suite.sha256 == digest
         else [f"suite {suite_path} changed since: {digest[:12]} -> {suite.sha256[:12]}"]
     )
     if args.rerun:
-        fresh, stopped = _rerun(stored["metadata"], suite, args)
+        fresh, stopped = _rerun(repo, stored["metadata"], suite, args)
         differences, checked = compare(stored["results"], fresh["results"]), len(fresh["results"])
         notes += _changes(stored["metadata"], fresh["metadata"])
         if stopped:
@@ -134,8 +134,8 @@ def main(args: argparse.Namespace) -> int:
     return cli.FOUND if differences else cli.OK
 
 
-def _read(path: Path) -> dict[str, Any]:
-    file = here() / path
+def _read(repo: Repo, path: Path) -> dict[str, Any]:
+    file = repo / path
     try:
         stored: dict[str, Any] = json.loads(file.read_bytes())
         rows, _, metadata = stored["results"], stored["summary"]["counted"], stored["metadata"]
@@ -150,13 +150,15 @@ def _read(path: Path) -> dict[str, Any]:
     return stored
 
 
-def _rerun(metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+def _rerun(
+    repo: Repo, metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace
+) -> tuple[dict[str, Any], str]:
     """The same agent, split, trials, seed and noise, with the code, prompts and model of now."""
     from eval.harness import build_any, manifest_budget, spec_of
     from eval.trials.evaluation import Options, Target, evaluate
 
-    spec = spec_of(metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
-    asked = model_options(args).within(manifest_budget())
+    spec = spec_of(repo, metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
+    asked = model_options(args).within(manifest_budget(repo))
     options = Options(
         split=metadata["split"],
         trials=metadata["trials"],
@@ -164,7 +166,7 @@ def _rerun(metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace) 
         quiet=args.quiet,
     )
     target = Target(spec, suite, args.result.with_name(f"{args.result.stem}.rerun.json"))
-    done = evaluate([target], options, build=build_any)
+    done = evaluate(repo, [target], options, build=build_any)
     return {"results": done.agents[0].results, "metadata": done.agents[0].metadata}, done.stopped
 
 

@@ -12,10 +12,9 @@ from typing import Any
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
-from telemetry.edge.repo import SUITES, here
+from telemetry.edge.repo import MANIFEST, SUITES, Repo
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-MANIFEST = Path("agents/manifest.yaml")
 
 
 def parser() -> cli.Parser:
@@ -26,9 +25,9 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
-    written = scaffold(args.name, args.inputs)
-    steps = next_steps(args.name)
+def main(args: argparse.Namespace, repo: Repo) -> int:
+    written = scaffold(repo, args.name, args.inputs)
+    steps = next_steps(repo, args.name)
     if args.json:
         value = {"agent": args.name, "written": [str(path) for path in written], "next": list(steps.values())}
         print(json.dumps(value))
@@ -41,12 +40,12 @@ def main(args: argparse.Namespace) -> int:
     return cli.OK
 
 
-def next_steps(name: str) -> dict[str, str]:
+def next_steps(repo: Repo, name: str) -> dict[str, str]:
     """What to type next, by what for."""
     from agents.manifest import load_manifest
 
     prompt = f"agents/prompts/{name}.md"
-    enough = 2 * load_manifest().ab_test.min_cases  # half of them are unseen
+    enough = 2 * load_manifest(repo).ab_test.min_cases  # half of them are unseen
     return {
         "run it": f"python -m agents.orchestrator --agent {name}",
         "grade it": f"python -m eval.harness --agent {name}",
@@ -56,13 +55,13 @@ def next_steps(name: str) -> dict[str, str]:
     }
 
 
-def scaffold(name: str, kind: str | None = None) -> list[Path]:
+def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
     """Write the files of a new agent, the manifest last; nothing stays if the manifest would not load."""
     from agents.domain import load_domain
     from agents.manifest import load_manifest
     from eval.grading import suite as suites
 
-    starters = load_domain(load_manifest().domain).starters
+    starters = load_domain(load_manifest(repo).domain).starters
     if not starters:
         raise BadInput(f"{MANIFEST}: domain: none that has a starter for a new agent")
     kind = kind or next(iter(starters))
@@ -74,8 +73,8 @@ def scaffold(name: str, kind: str | None = None) -> list[Path]:
         "output_schema": Path(f"agents/schemas/{name}.json"),
         "eval_suite": SUITES / f"{name}.jsonl",
     }
-    _refuse_taken(name, list(paths.values()))
-    root = here().root
+    _refuse_taken(repo, name, list(paths.values()))
+    root = repo.root
     lock = root / SUITES / suites.LOCK
     before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
     try:
@@ -83,10 +82,10 @@ def scaffold(name: str, kind: str | None = None) -> list[Path]:
             root / paths["prompt"], starter.prompt.replace("{title}", name.replace("_", " ").capitalize())
         )
         write_json(root / paths["output_schema"], _schema(name, starter.properties))
-        suites.write_suite(here(), paths["eval_suite"], starter.cases(name))
-        suites.pin(here(), [paths["eval_suite"]])
+        suites.write_suite(repo, paths["eval_suite"], starter.cases(name))
+        suites.pin(repo, [paths["eval_suite"]])
         write_atomic(root / MANIFEST, with_agent((root / MANIFEST).read_text("utf-8"), name, kind, paths))
-        load_manifest()
+        load_manifest(repo)
     except BaseException:
         for path in paths.values():
             (root / path).unlink(missing_ok=True)
@@ -130,15 +129,15 @@ def with_agent(manifest: str, name: str, kind: str, paths: dict[str, Path]) -> s
     return edited(manifest, append)
 
 
-def _refuse_taken(name: str, paths: list[Path]) -> None:
+def _refuse_taken(repo: Repo, name: str, paths: list[Path]) -> None:
     from agents.manifest import load_manifest
 
     if not NAME.fullmatch(name):
         raise BadInput(f"NAME {name!r}: must be a-z, 0-9 and _, start with a letter, at most 64 characters")
-    if any(spec.name == name for spec in load_manifest().agents):
+    if any(spec.name == name for spec in load_manifest(repo).agents):
         raise BadInput(f"{MANIFEST}: there is an agent {name!r} already")
     for path in paths:
-        if (here() / path).exists():
+        if (repo / path).exists():
             raise BadInput(f"{path}: exists already; remove it or choose another name")
 
 

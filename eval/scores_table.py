@@ -13,21 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telemetry.edge import cli
-from telemetry.edge.repo import here, working_in
+from telemetry.edge.repo import BASELINES, Repo, working_in
 
 if TYPE_CHECKING:
     from eval.trials.pool import Job
 
-BASELINES = Path("eval/baselines")
 ARMS = ("naive", "champion", "best")
 SPLITS = ("tune", "holdout")
 
 Scores = dict[str, dict[str, dict[str, float]]]  # agent -> arm -> split -> share of cases passed
 
 
-def scores() -> Scores:
+def scores(repo: Repo) -> Scores:
     """Pass rates of every agent that has both baselines."""
-    return pass_rates(list(_jobs()))
+    return pass_rates(list(_jobs(repo)))
 
 
 def pass_rates(jobs: Sequence[Job]) -> Scores:
@@ -61,23 +60,22 @@ def scores_table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     return "\n".join(lines)
 
 
-def _jobs() -> Iterator[Job]:
+def _jobs(repo: Repo) -> Iterator[Job]:
     from agents.manifest import load_manifest
     from agents.texts.prompt_set import PromptSet
     from eval.grading.suite import load_suite
     from eval.trials.pool import Job
 
-    root = here().root.resolve()
-    live = PromptSet(root)
-    for spec in load_manifest().agents:
-        files = {arm: root / BASELINES / f"{spec.name}.{arm}.md" for arm in ("naive", "best")}
+    live = PromptSet(Repo(repo.root.resolve()))
+    for spec in load_manifest(repo).agents:
+        files = {arm: repo / BASELINES / f"{spec.name}.{arm}.md" for arm in ("naive", "best")}
         if not spec.prompt or not spec.eval_suite or not all(file.exists() for file in files.values()):
             continue
         arms = {
             arm: live.with_overrides({spec.prompt: file.read_text("utf-8")}) for arm, file in files.items()
         }
         arms["champion"] = live
-        for case in load_suite(here(), spec.eval_suite).cases:
+        for case in load_suite(repo, spec.eval_suite).cases:
             for arm in ARMS:
                 yield Job(arm, arms[arm], spec, case)
 
@@ -87,8 +85,8 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
-    found = scores()
+def main(args: argparse.Namespace, repo: Repo) -> int:
+    found = scores(repo)
     if args.json:
         print(json.dumps(found))
     elif not args.quiet:

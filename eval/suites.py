@@ -8,7 +8,7 @@ from typing import Any
 
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import SUITES, Repo, here
+from telemetry.edge.repo import SUITES, Repo
 
 
 def parser() -> cli.Parser:
@@ -20,10 +20,9 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     from eval.grading.suite import pin
 
-    repo = here()
     paths = _paths(repo, args.suite)
     if args.command == "pin":
         changed = pin(repo, paths)

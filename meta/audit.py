@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import cli
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from eval.ledger.decisions import Decision
@@ -87,11 +87,11 @@ class History:
             yield from ((path, commit) for path in paths)
 
 
-def recorded(history: History) -> list[Recorded]:
+def recorded(repo: Repo, history: History) -> list[Recorded]:
     """Every decision of the checkout with the commit that brought it, oldest first."""
     from eval.ledger.decisions import decisions
 
-    return [Recorded(str(path), one, history.added.get(str(path))) for path, one in decisions()]
+    return [Recorded(str(path), one, history.added.get(str(path))) for path, one in decisions(repo)]
 
 
 def faults(record: Recorded, history: History) -> list[str]:
@@ -118,14 +118,14 @@ def faults(record: Recorded, history: History) -> list[str]:
     return found
 
 
-def audit(root: Path) -> list[Finding]:
+def audit(repo: Repo) -> list[Finding]:
     """Every champion, every disabled agent and every decision, explained or not."""
     from agents.manifest import load_manifest
-    from agents.texts import variants
+    from agents.texts.variants import Variants, sha256
 
-    manifest = load_manifest()
-    history = History(root)
-    records = recorded(history)
+    manifest = load_manifest(repo)
+    history = History(repo.root)
+    records = recorded(repo, history)
     broken = {record.path: faults(record, history) for record in records}
     sound = [record for record in records if not broken[record.path]]
     findings = [
@@ -134,12 +134,12 @@ def audit(root: Path) -> list[Finding]:
         if broken[record.path]
     ]
     for prompt in sorted(manifest.prompts):
-        text = (root / prompt).read_text(encoding="utf-8")
-        if not (root / variants.folder(prompt)).is_dir():
+        text, texts = (repo / prompt).read_text(encoding="utf-8"), Variants(repo, prompt)
+        if not (repo / texts.folder).is_dir():
             findings.append(Finding(prompt, True, "never contested: it has no variants"))
             continue
-        origin = variants.origin(prompt, variants.sha256(text))
-        findings.append(_champion(prompt, variants.sha256(text), sound, asdict(origin) if origin else None))
+        origin = texts.origin(sha256(text))
+        findings.append(_champion(prompt, sha256(text), sound, asdict(origin) if origin else None))
     for spec in manifest.agents:
         if not spec.enabled:
             findings.append(_disabled(spec.name, sound))
@@ -170,10 +170,10 @@ def _disabled(agent: str, sound: Iterable[Recorded]) -> Finding:
     return Finding(agent, False, f"{MANIFEST} has enabled: false, but no decision says so")
 
 
-def log(history: History) -> list[dict[str, Any]]:
+def log(repo: Repo, history: History) -> list[dict[str, Any]]:
     """The decisions as rows: when, what, effect, evidence, commit."""
     rows = []
-    for record in recorded(history):
+    for record in recorded(repo, history):
         decision, verdict = record.decision, record.decision.verdict
         rows.append(
             {
@@ -217,16 +217,16 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Audit the checkout, or tell its history."""
     import json
 
-    root = here().root.resolve()
+    repo = Repo(repo.root.resolve())
     if args.log:
-        rows = log(History(root))
+        rows = log(repo, History(repo.root))
         print(json.dumps(rows)) if args.json else _print_log(rows)
         return cli.OK
-    findings = audit(root)
+    findings = audit(repo)
     unexplained = [finding for finding in findings if not finding.explained]
     if args.json:
         print(json.dumps([asdict(finding) for finding in findings]))

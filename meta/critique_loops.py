@@ -19,14 +19,15 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import write_atomic, write_json
 from telemetry.edge.github import job_summary
-from telemetry.edge.repo import here
+from telemetry.edge.repo import REPORTS, Repo, here
 
 if TYPE_CHECKING:
     from agents.manifest import Manifest
     from agents.model.call import Model
+    from agents.texts.prompt_set import PromptSet
     from meta.evidence.pairs import Pair
 
-REPORT = Path("meta/reports/cross_critiques.json")
+REPORT = REPORTS / "cross_critiques.json"
 SCHEMA = Path(__file__).with_name("cross_critiques.schema.json")
 PROMPT = "agents/prompts/critique.md"
 SCHEMA_VERSION = 1
@@ -52,39 +53,49 @@ def critique(
     import asyncio
 
     from agents.manifest import load_manifest
+    from agents.texts.prompt_set import PromptSet
     from meta.evidence.pairs import pair_of
 
-    manifest = load_manifest()
+    prompts = PromptSet(here())
+    manifest = load_manifest(prompts.repo)
     if model is None:
         model = _model(ModelOptions(), manifest)
-    pair = pair_of(manifest, critic_name, target_name, telemetry_summary, target_output)
-    return asyncio.run(_criticise(pair, manifest, model))
+    pair = pair_of(prompts, manifest, critic_name, target_name, telemetry_summary, target_output)
+    return asyncio.run(_criticise(pair, prompts, manifest, model))
 
 
-def run_loops(options: Options | None = None, *, model: Model | None = None) -> dict[str, Any]:
+def run_loops(
+    options: Options | None = None, *, model: Model | None = None, repo: Repo | None = None
+) -> dict[str, Any]:
     """Every pair of the manifest; writes the report if it says anything new, and returns it."""
     import asyncio
 
     from agents.manifest import load_manifest
+    from agents.texts.prompt_set import PromptSet
     from meta.evidence.known import telemetry_summary
     from meta.evidence.pairs import has_something, pair_of
 
     options = options or Options()
-    manifest = load_manifest()
+    prompts = PromptSet(repo or here())
+    manifest = load_manifest(prompts.repo)
     enabled = {spec.name for spec in manifest.enabled()}
-    summary = telemetry_summary()
+    summary = telemetry_summary(prompts.repo)
     pairs = [
-        pair_of(manifest, critic, target, summary)
+        pair_of(prompts, manifest, critic, target, summary)
         for critic, target in manifest.critique_pairs
         if {critic, target} <= enabled
     ]
     seen = [pair for pair in pairs if has_something(pair)]
     model = model or _model(options.ask, manifest)
-    found, failed = asyncio.run(_all(seen, manifest, model, options.ask.concurrency)) if seen else ([], [])
+    found, failed = (
+        asyncio.run(_all(seen, prompts, manifest, model, options.ask.concurrency)) if seen else ([], [])
+    )
     if failed and not found:
         raise Stopped(f"every critique failed, last: {failed[-1]['error']}")
-    report = _report(found, failed, [pair for pair in pairs if pair not in seen], options, model)
-    return _written(report)
+    report = _report(
+        prompts.repo, found, failed, [pair for pair in pairs if pair not in seen], options, model
+    )
+    return _written(prompts.repo, report)
 
 
 def _model(ask: ModelOptions, manifest: Manifest) -> Model:
@@ -94,7 +105,7 @@ def _model(ask: ModelOptions, manifest: Manifest) -> Model:
 
 
 async def _all(
-    pairs: Sequence[Pair], manifest: Manifest, model: Model, concurrency: int
+    pairs: Sequence[Pair], prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The critiques that came about, and the pairs that failed: one failing pair does not lose the others."""
     import asyncio
@@ -106,7 +117,7 @@ async def _all(
     async def one(pair: Pair) -> dict[str, Any] | Exception:
         async with slots:
             try:
-                return await _criticise(pair, manifest, model)
+                return await _criticise(pair, prompts, manifest, model)
             except BadInput:
                 raise
             except Exception as problem:  # noqa: BLE001 - logged on its row, told in the report
@@ -128,19 +139,18 @@ async def _all(
     return found, failed
 
 
-async def _criticise(pair: Pair, manifest: Manifest, model: Model) -> dict[str, Any]:
+async def _criticise(pair: Pair, prompts: PromptSet, manifest: Manifest, model: Model) -> dict[str, Any]:
     """Ask the critic, within its time limit, under its name in the log."""
     import asyncio
 
     from agents.model import call
-    from agents.texts.prompt_set import BETWEEN, PromptSet
+    from agents.texts.prompt_set import BETWEEN
     from meta.critique import check as critique_check
     from meta.evidence.pairs import payload
     from telemetry import logger
     from telemetry.record.run import instrument_agent_call_async
 
     spec = manifest.agent(pair.critic)
-    prompts = PromptSet()
     given = payload(pair, manifest.agent(pair.target).prompt)
     system = BETWEEN.join(text for text in (prompts.system(spec), prompts.text(PROMPT).strip()) if text)
 
@@ -155,6 +165,7 @@ async def _criticise(pair: Pair, manifest: Manifest, model: Model) -> dict[str, 
 
 
 def _report(
+    repo: Repo,
     found: Sequence[dict[str, Any]],
     failed: Sequence[dict[str, Any]],
     unseen: Sequence[Pair],
@@ -167,7 +178,7 @@ def _report(
     from meta.critique import check as critique_check
     from telemetry import logger
 
-    earlier = _earlier()
+    earlier = _earlier(repo)
     lost = {(row["critic_agent"], row["target_agent"]) for row in failed}
     carried = [
         row for row in earlier["critiques"] if (row["critic_agent"], row["target_agent"]) in lost
@@ -184,29 +195,29 @@ def _report(
     }
 
 
-def _earlier() -> dict[str, Any]:
+def _earlier(repo: Repo) -> dict[str, Any]:
     """The report of an earlier night; an empty one if there is none, or it is not what it should be."""
     from agents.model import schema as schema_check
     from meta.evidence.known import read_json
 
-    report = read_json(str(REPORT))
+    report = read_json(repo, REPORT)
     if report is None or schema_check.problems(schema_check.read_schema(SCHEMA), report):
         return {"critiques": []}
     return report
 
 
-def _written(report: dict[str, Any]) -> dict[str, Any]:
+def _written(repo: Repo, report: dict[str, Any]) -> dict[str, Any]:
     """Write JSON and Markdown, unless the report on disk says the same already; then that one stands."""
     from agents.model import schema as schema_check
     from meta.critique.report import markdown
 
     if wrong := schema_check.problems(schema_check.read_schema(SCHEMA), report):
         raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
-    earlier = _earlier()
-    body = here() / REPORT.with_suffix(".md")
+    earlier = _earlier(repo)
+    body = repo / REPORT.with_suffix(".md")
     if earlier.get("critiques") == report["critiques"] and "model" in earlier and body.exists():
         return {**earlier, "failed": report["failed"]}
-    write_json(here() / REPORT, report)
+    write_json(repo / REPORT, report)
     write_atomic(body, markdown(report))
     return report
 
@@ -219,11 +230,11 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run all pairs, tell what came of it."""
     from meta.critique.report import sentence
 
-    report = run_loops(Options(model_options(args)))
+    report = run_loops(Options(model_options(args)), repo=repo)
     job_summary(f"### Cross-agent critiques\n\n{sentence(report)}")
     for row in report["failed"]:
         pair = f"{row['critic_agent']} on {row['target_agent']}"

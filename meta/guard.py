@@ -16,7 +16,7 @@ from meta.publish import kinds
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from meta.publish.boundaries import Problem
@@ -125,10 +125,10 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Judge, say so, and apply when asked and allowed."""
     kind = kinds.kind(args.kind)
-    root = here().root.resolve()
+    root = repo.root.resolve()
     problems = check_handover(args.handover, kind.name, root)
     paths = []
     if args.action == "apply" and not problems:

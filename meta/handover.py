@@ -21,7 +21,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
 from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 META = "meta.json"
 
@@ -160,9 +160,9 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run and pack, and say what happened where a person looks: the log and the job summary."""
-    form, root = kinds.kind(args.kind), here().root.resolve()
+    form, root = kinds.kind(args.kind), repo.root.resolve()
     code, told, paths = cli.OK, "", []
     try:
         if args.action == "pack":

@@ -22,7 +22,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_json
 from telemetry.edge.github import job_summary
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from eval.ledger.provenance import GitState
@@ -233,11 +233,11 @@ def about(root: Path, options: Sequence[str]) -> dict[str, Any]:
     return {"head": head, "endpoint": endpoint, "options": list(options)}
 
 
-def no_history() -> bool:
+def no_history(repo: Repo) -> bool:
     """Whether no agent has ever run here."""
     from telemetry.read import rows, store
 
-    con = store.connect(rows.Window(kind="run"))
+    con = store.connect(repo, rows.Window(kind="run"))
     found = con.execute("select 1 from events where source in ('runtime', 'replay') limit 1").fetchone()
     return found is None
 
@@ -265,7 +265,7 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run the night, or simulate many."""
     options = ["--seed", str(args.seed)]
     if args.offline_noise:
@@ -275,23 +275,24 @@ def main(args: argparse.Namespace) -> int:
     if args.nights:
         from meta.nightly.simulate import simulate
 
-        return simulate(args, options)
+        return simulate(repo, args, options)
     from agents.manifest import load_manifest
     from eval.ledger.provenance import GitState
     from meta.nightly import display
     from meta.nightly.stage import InPlace, Stage
 
-    root = here().root.resolve()
-    load_manifest()  # a broken one stops us here, in one line
+    repo = Repo(repo.root.resolve())
+    root = repo.root
+    load_manifest(repo)  # a broken one stops us here, in one line
     shown = display.Display(quiet=args.quiet or args.json)
     started = time.time()
-    git_state = GitState(root)
+    git_state = GitState(repo)
     diary = Diary(root, about(root, [*options, *(["--apply"] if args.apply else [])]))
     if args.again:
         diary.results.clear()
     stage = InPlace(root) if args.apply else Stage(root)
     with stage:
-        night = steps(options, no_history())
+        night = steps(options, no_history(repo))
         shown.begin(len(night))
 
         def on_end(result: Result) -> None:
@@ -299,9 +300,9 @@ def main(args: argparse.Namespace) -> int:
             shown.end(result)
 
         results = run_night(night, stage, diary.results, shown.start, on_end)
-    spent = display.spent_since(started)
+    spent = display.spent_since(repo, started)
     if spent["calls"]:
-        _remember(results, spent, git_state, args.seed)
+        _remember(repo, results, spent, git_state, args.seed)
     if args.json:
         print(json.dumps({"steps": [asdict(result) for result in results], "spent": spent}))
     shown.finish(results, spent, applied=args.apply)
@@ -311,7 +312,9 @@ def main(args: argparse.Namespace) -> int:
     return cli.STOPPED if any(result.status == STOPPED for result in results) else cli.OK
 
 
-def _remember(results: Sequence[Result], spent: Mapping[str, Any], git_state: GitState, seed: int) -> None:
+def _remember(
+    repo: Repo, results: Sequence[Result], spent: Mapping[str, Any], git_state: GitState, seed: int
+) -> None:
     """One line of history about the night as a whole, beside those of its evals and its A/B test."""
     from agents.llm_client import ModelOptions
     from agents.manifest import load_manifest
@@ -320,18 +323,18 @@ def _remember(results: Sequence[Result], spent: Mapping[str, Any], git_state: Gi
     from eval.ledger.history import append_history
     from eval.ledger.provenance import Seen, model_identity, replay_metadata
 
-    manifest, prompts = load_manifest(), PromptSet()
+    manifest, prompts = load_manifest(repo), PromptSet(repo)
     suites = (spec.eval_suite for spec in manifest.enabled() if spec.eval_suite)
     asked = model_identity(ModelOptions().model())["model"]
     metadata = replay_metadata(
         git_state,
-        suites={path: load_suite(here(), path, allow_unpinned=True).sha256 for path in suites},
+        suites={path: load_suite(repo, path, allow_unpinned=True).sha256 for path in suites},
         prompts={path: prompts.sha256(path) for path in manifest.prompts},
         seen=Seen((asked,) if asked else (), (), (spent["provider"],), (), ()),
         seed=seed,
     )
     steps = {result.name: {"status": result.status, "told": result.told} for result in results}
-    append_history("night", {"steps": steps, "spend": dict(spent)}, metadata)
+    append_history(repo, "night", {"steps": steps, "spend": dict(spent)}, metadata)
 
 
 if __name__ == "__main__":

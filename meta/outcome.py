@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from meta.publish import kinds
 from telemetry.edge import cli
 from telemetry.edge.github import job_summary
+from telemetry.edge.repo import Repo
 
 
 def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:
@@ -48,7 +49,7 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, _repo: Repo) -> int:
     """Tell it in the log and in the job summary."""
     told = outcome(kinds.kind(args.kind), os.environ)
     job_summary(told)

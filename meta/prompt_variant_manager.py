@@ -9,13 +9,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agents.texts import variants
-from agents.texts.variants import ensure_variants, load_variant, save_champion
+from agents.texts.variants import Variant, Variants
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.repo import PROMPTS, Repo, here
 
-__all__ = ["ensure_variants", "load_variant", "main", "save_champion"]
+
+def ensure_variants(prompt_path: str | Path) -> dict[str, str]:
+    """Make sure `A`, `B` and `champion` exist, each starting as the live text; gives name -> sha256."""
+    return Variants(here(), prompt_path).ensure()
+
+
+def load_variant(prompt_path: str | Path, variant: str) -> str:
+    """The text of a variant, checked."""
+    return Variants(here(), prompt_path).text(variant)
+
+
+def save_champion(prompt_path: str | Path, text: str) -> None:
+    """Replace champion and live prompt."""
+    Variants(here(), prompt_path).save_champion(text)
 
 
 class _Command(argparse.ArgumentParser):
@@ -50,9 +62,9 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run one command."""
-    value, text = {"list": _list, "ensure": _ensure, "diff": _diff, "add": _add}[args.command](args)
+    value, text = {"list": _list, "ensure": _ensure, "diff": _diff, "add": _add}[args.command](repo, args)
     if args.json:
         print(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
     elif text and not args.quiet:
@@ -60,14 +72,16 @@ def main(args: argparse.Namespace) -> int:
     return cli.OK
 
 
-def prompts() -> list[str]:
-    """Every prompt file of this checkout."""
-    return sorted(str(variants.PROMPTS / file.name) for file in (here() / variants.PROMPTS).glob("*.md"))
+def prompts(repo: Repo) -> list[str]:
+    """Every prompt file of a checkout."""
+    return sorted(str(PROMPTS / file.name) for file in (repo / PROMPTS).glob("*.md"))
 
 
-def _list(args: argparse.Namespace) -> tuple[Any, str]:
-    verdicts = _last_verdicts()
-    entries = [_entry(prompt, verdicts) for prompt in prompts()]
+def _list(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
+    from eval.ab.memory import last_verdicts
+
+    verdicts = last_verdicts(repo)
+    entries = [_entry(Variants(repo, prompt), verdicts) for prompt in prompts(repo)]
     lines = []
     for entry in entries:
         lines.append(f"{entry['prompt']}  champion {entry['champion_sha256'][:12]}")
@@ -80,50 +94,44 @@ def _list(args: argparse.Namespace) -> tuple[Any, str]:
     return {"prompts": entries}, "\n".join(lines) or "no prompts"
 
 
-def _entry(prompt: str, verdicts: dict[tuple[str, str], str]) -> dict[str, Any]:
-    champion = variants.champion(prompt)
-    challengers, problems = variants.challengers(prompt)
+def _entry(texts: Variants, verdicts: dict[tuple[str, str], str]) -> dict[str, Any]:
+    champion = texts.champion()
+    challengers, problems = texts.challengers()
     rows = []
     for one in challengers:
-        origin = variants.origin(prompt, one.sha256)
+        origin = texts.origin(one.sha256)
         rows.append(
             {
                 "variant": one.name,
                 "sha256": one.sha256,
                 "lineage": None if origin is None else asdict(origin),
-                "last_verdict": verdicts.get((prompt, one.sha256)),
+                "last_verdict": verdicts.get((texts.prompt, one.sha256)),
             }
         )
     return {
-        "prompt": prompt,
+        "prompt": texts.prompt,
         "champion_sha256": champion.sha256,
         "challengers": rows,
         "problems": problems,
     }
 
 
-def _last_verdicts() -> dict[tuple[str, str], str]:
-    """The latest verdict on each text: from the last report, then from decisions."""
-    from eval.ab.memory import last_verdicts
-
-    return last_verdicts()
-
-
-def _ensure(args: argparse.Namespace) -> tuple[Any, str]:
+def _ensure(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
     done = {}
-    for prompt in args.prompt or prompts():
+    for texts in [Variants(repo, prompt) for prompt in args.prompt or prompts(repo)]:
         if args.take:
-            variants.reconcile(prompt, args.take)
-        done[str(variants.prompt_file(prompt))] = ensure_variants(prompt)
+            texts.reconcile(args.take)
+        done[texts.prompt] = texts.ensure()
     return done, "\n".join(f"{prompt}: {', '.join(sorted(found))}" for prompt, found in done.items())
 
 
-def _diff(args: argparse.Namespace) -> tuple[Any, str]:
-    champion = variants.champion(args.prompt)
+def _diff(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
+    texts = Variants(repo, args.prompt)
+    champion = texts.champion()
     if args.variant:
-        others = [variants.Variant(champion.prompt, args.variant, load_variant(args.prompt, args.variant))]
+        others = [Variant(champion.prompt, args.variant, texts.text(args.variant))]
     else:
-        others = variants.challengers(args.prompt)[0]
+        others = texts.challengers()[0]
     diffs = {one.name: unified(champion.text, one.text, one.name) for one in others}
     return diffs, "\n".join(diffs.values()) or f"{champion.prompt}: no challenger differs from the champion"
 
@@ -136,15 +144,14 @@ def unified(champion: str, challenger: str, name: str) -> str:
     return "\n".join(lines)
 
 
-def _add(args: argparse.Namespace) -> tuple[Any, str]:
+def _add(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
     try:
         text = args.file.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as problem:
         raise BadInput(f"{args.file}: cannot be read ({problem})") from None
-    ensure_variants(args.prompt)
-    variant = variants.add_variant(
-        args.prompt, text, source="hand", author=args.author, reason=args.reason, name=args.name
-    )
+    texts = Variants(repo, args.prompt)
+    texts.ensure()
+    variant = texts.add(text, source="hand", author=args.author, reason=args.reason, name=args.name)
     value = {"prompt": variant.prompt, "variant": variant.name, "sha256": variant.sha256}
     return value, f"{variant.prompt}: added as challenger {variant.name}"
 

@@ -20,7 +20,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import write_atomic, write_json
 from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo, here
 
 if TYPE_CHECKING:
     from agents.manifest import Manifest
@@ -44,7 +44,9 @@ class Options:
     ask: ModelOptions = field(default_factory=ModelOptions)
 
 
-def propose(options: Options | None = None, *, model: Model | None = None) -> dict[str, Any]:
+def propose(
+    options: Options | None = None, *, model: Model | None = None, repo: Repo | None = None
+) -> dict[str, Any]:
     """Propose for the prompts asked for; writes what came of it, and returns the report."""
     import asyncio
 
@@ -53,10 +55,12 @@ def propose(options: Options | None = None, *, model: Model | None = None) -> di
     from meta.proposals.draft import Drafter
 
     options = options or Options()
-    manifest = load_manifest()
+    repo = repo or here()
+    manifest = load_manifest(repo)
     ask = options.ask.within(manifest.budget)
     model = model or ask.model([spec.model for spec in manifest.agents], analysts(manifest))
     drafter = Drafter(
+        repo,
         manifest,
         model,
         options.candidates,
@@ -65,9 +69,9 @@ def propose(options: Options | None = None, *, model: Model | None = None) -> di
         ask.concurrency,
         bool(options.prompts),
     )
-    prompts = _prompts(options, manifest)
+    prompts = _prompts(repo, options, manifest)
     drafts = asyncio.run(_all(drafter, prompts, options, model))
-    return _written(drafts, model)
+    return _written(repo, drafts, model)
 
 
 async def _all(drafter: Drafter, prompts: Sequence[str], options: Options, model: Model) -> list[Draft]:
@@ -100,23 +104,23 @@ async def _all(drafter: Drafter, prompts: Sequence[str], options: Options, model
     return drafts
 
 
-def _prompts(options: Options, manifest: Manifest) -> list[str]:
+def _prompts(repo: Repo, options: Options, manifest: Manifest) -> list[str]:
     """Those asked for; else every agent's own prompt, the one with the most failing tune cases first."""
-    from agents.texts import variants
+    from agents.texts.variants import prompt_file
     from meta.evidence.known import tune_results
 
     if options.prompts:
-        named = [str(variants.prompt_file(path)) for path in dict.fromkeys(options.prompts)]
+        named = [str(prompt_file(repo, path)) for path in dict.fromkeys(options.prompts)]
         for path in named:
             if path not in manifest.prompts:
                 raise BadInput(f"{path}: affects no agent of agents/manifest.yaml")
         return named
     specs = [spec for spec in manifest.enabled() if spec.prompt and spec.eval_suite]
-    specs.sort(key=lambda spec: -len(tune_results(spec).failures))
+    specs.sort(key=lambda spec: -len(tune_results(repo, spec).failures))
     return list(dict.fromkeys(str(spec.prompt) for spec in specs))
 
 
-def _written(drafts: Sequence[Draft], model: Model) -> dict[str, Any]:
+def _written(repo: Repo, drafts: Sequence[Draft], model: Model) -> dict[str, Any]:
     """Write challengers and report; nothing at all if there is nothing new."""
     from agents.model import schema as schema_check
     from eval.ledger.provenance import model_identity
@@ -148,10 +152,10 @@ def _written(drafts: Sequence[Draft], model: Model) -> dict[str, Any]:
     }
     if wrong := schema_check.problems(schema_check.read_schema(SCHEMA), report):
         raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
-    write_json(here() / LAST_RUN, report)
+    write_json(repo / LAST_RUN, report)
     if proposals or cleared:
-        write_json(here() / REPORT, report)
-        write_atomic(here() / REPORT.with_suffix(".md"), markdown(report))
+        write_json(repo / REPORT, report)
+        write_atomic(repo / REPORT.with_suffix(".md"), markdown(report))
     return report
 
 
@@ -180,7 +184,7 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Propose, and tell what came of it."""
     from meta.proposals.report import sentence
 
@@ -191,7 +195,8 @@ def main(args: argparse.Namespace) -> int:
             screen_cases=args.screen_cases,
             max_prompts=args.max_prompts,
             ask=model_options(args),
-        )
+        ),
+        repo=repo,
     )
     set_output("proposed", str(len(report["proposals"])))
     job_summary(f"### New challengers\n\n{sentence(report)}")

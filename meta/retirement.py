@@ -23,16 +23,18 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
 from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.repo import here, working_in
+from telemetry.edge.repo import MANIFEST, REPORTS, Repo, here
 from telemetry.names import FIELD, INFRASTRUCTURE
 
 __all__ = ["assess", "load_events", "main", "retire_candidates", "rolling_metrics", "switch", "write_report"]
 
-REPORT = Path("meta/reports/retirement_report.json")
+REPORT = REPORTS / "retirement_report.json"
 SORT_MEMORY = "1GB"  # for ranking a million runs; the reading view alone is content with far less
 
 
-def load_events(sources: Sequence[str] = FIELD, window: int = WINDOW) -> list[dict[str, Any]]:
+def load_events(
+    sources: Sequence[str] = FIELD, window: int = WINDOW, *, repo: Repo | None = None
+) -> list[dict[str, Any]]:
     """The last `window` counted runs of each agent that say something about it, oldest first."""
     from telemetry.read import rows, store
 
@@ -41,7 +43,7 @@ def load_events(sources: Sequence[str] = FIELD, window: int = WINDOW) -> list[di
     plain = (
         "agent, reward, scoring_version, cost_usd, error_kind, signal_strength, signals, profit_pct, provider"
     )
-    with store.connect(rows.Window(kind="run")) as con:
+    with store.connect(repo or here(), rows.Window(kind="run")) as con:
         con.execute(f"set memory_limit = '{SORT_MEMORY}'")
         found = con.execute(
             f"""
@@ -62,12 +64,11 @@ def retire_candidates(
     """The agents of that manifest's checkout that no longer earn their keep."""
     from agents.manifest import load_manifest
 
-    root = (here() / manifest_path).resolve().parent.parent
-    with working_in(root):
-        manifest = load_manifest()
-        rows = assess(
-            manifest, load_events(), marginal.load_outcomes(), min_n=min_n, reward_floor=reward_floor
-        )
+    repo = Repo((here() / manifest_path).resolve().parent.parent)
+    outcomes = marginal.load_outcomes(repo)
+    rows = assess(
+        load_manifest(repo), load_events(repo=repo), outcomes, min_n=min_n, reward_floor=reward_floor
+    )
     return [row for row in rows if row["state"] == "candidate"]
 
 
@@ -75,20 +76,19 @@ def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
     """The report as JSON, and beside it as the body of the pull request."""
     target = here() / REPORT if path is None else path
     write_json(target, report)
-    write_atomic(target.with_suffix(".md"), _body(report))
+    write_atomic(target.with_suffix(".md"), _body(here(), report))
 
 
-def _body(report: Mapping[str, Any]) -> str:
+def _body(repo: Repo, report: Mapping[str, Any]) -> str:
     from agents.domain import load_domain
     from agents.manifest import load_manifest
     from meta.worth.report import markdown
 
-    return markdown(report, load_domain(load_manifest().domain).columns)
+    return markdown(report, load_domain(load_manifest(repo).domain).columns)
 
 
-def switch(names: Sequence[str], *, enabled: bool) -> str:
+def switch(repo: Repo, names: Sequence[str], *, enabled: bool) -> str:
     """The manifest's text with `enabled` of these agents set; comments, order and the rest stay as they are."""
-    from agents.manifest import MANIFEST
     from agents.manifest.edit import edited
 
     def flip(tree: Any) -> None:
@@ -96,23 +96,23 @@ def switch(names: Sequence[str], *, enabled: bool) -> str:
             if agent["name"] in names:
                 agent["enabled"] = enabled
 
-    return edited((here() / MANIFEST).read_text(encoding="utf-8"), flip)
+    return edited((repo / MANIFEST).read_text(encoding="utf-8"), flip)
 
 
-def _disable(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> None:
+def _disable(repo: Repo, rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> None:
     """One decision per agent, with the hashes that an audit compares; the manifest itself is changed last."""
     import time
 
-    from agents.manifest import MANIFEST
     from eval.ledger.decisions import Decision, write_decision
     from eval.ledger.provenance import GitState, packages
 
-    manifest = here() / MANIFEST
-    after = switch([row["agent"] for row in rows], enabled=False)
-    commit, dirty = GitState().read()
+    manifest = repo / MANIFEST
+    after = switch(repo, [row["agent"] for row in rows], enabled=False)
+    commit, dirty = GitState(repo).read()
     kept = ("n", "rolling_avg_reward", "upper_bound", "scoring_version", "unique_share")
     for row in rows:
         write_decision(
+            repo,
             Decision(
                 decision="disable",
                 kind="retirement",
@@ -120,10 +120,10 @@ def _disable(rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> No
                 date=time.strftime("%Y-%m-%d", time.gmtime()),
                 before_sha256=_sha256(manifest.read_bytes()),
                 after_sha256=_sha256(after.encode()),
-                report_sha256=_sha256((here() / REPORT).read_bytes()),
+                report_sha256=_sha256((repo / REPORT).read_bytes()),
                 verdict={name: row.get(name) for name in kept} | dict(limits),
                 metadata={"git_commit": commit, "git_dirty": dirty, "packages": packages()},
-            )
+            ),
         )
     write_atomic(manifest, after)
 
@@ -145,7 +145,7 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Assess every agent and write the report."""
     import time
 
@@ -160,7 +160,7 @@ def main(args: argparse.Namespace) -> int:
     for flag in ("min_n", "window"):
         if (given := getattr(args, flag)) is not None and given < 1:
             raise BadInput(f"--{flag.replace('_', '-')} {given}: must be at least 1")
-    manifest = load_manifest()
+    manifest = load_manifest(repo)
     rule = manifest.retirement
     limits: dict[str, Any] = {
         "min_n": rule.min_n if args.min_n is None else args.min_n,
@@ -168,8 +168,8 @@ def main(args: argparse.Namespace) -> int:
         "window": rule.window if args.window is None else args.window,
     }
     sources = tuple(args.source or FIELD)
-    events = load_events(sources, limits["window"])
-    rows = assess(manifest, events, marginal.load_outcomes(args.outcomes), **limits)
+    events = load_events(sources, limits["window"], repo=repo)
+    rows = assess(manifest, events, marginal.load_outcomes(repo, args.outcomes), **limits)
     candidates = [row for row in rows if row["state"] == "candidate"]
     doomed = [row["agent"] for row in candidates if not row["execution_sensitive"]]
     report = {
@@ -182,18 +182,18 @@ def main(args: argparse.Namespace) -> int:
     }
     write_report(report)
     if args.disable and doomed:
-        _disable([row for row in candidates if row["agent"] in doomed], limits)
-    _tell(report, args)
+        _disable(repo, [row for row in candidates if row["agent"] in doomed], limits)
+    _tell(repo, report, args)
     return cli.OK
 
 
-def _tell(report: Mapping[str, Any], args: argparse.Namespace) -> None:
+def _tell(repo: Repo, report: Mapping[str, Any], args: argparse.Namespace) -> None:
     from meta.worth.report import sentence
 
     set_output("candidates", str(len(report["candidates"])))
     to_decide = [row for row in report["agents"] if row["state"] in ("candidate", "revival")]
     set_output("to_decide", str(len(to_decide)))
-    job_summary(_body(report))
+    job_summary(_body(repo, report))
     if args.json:
         import json
 

@@ -19,7 +19,7 @@ from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from agents.manifest import Manifest
@@ -60,18 +60,19 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Read, try, leave what holds, tell."""
     from agents.manifest import load_manifest
     from meta.offline import analysts
     from meta.patches import recommendations
 
-    manifest = load_manifest()
+    manifest = load_manifest(repo)
     for name in args.agent:
         if not manifest.agent(name).sandbox_editable:
             raise BadInput(f"--agent {name}: agents/manifest.yaml does not say sandbox_editable: true")
-    given = recommendations.read(args.recommendation)
+    given = recommendations.read(repo, args.recommendation)
     done = run(
+        repo,
         given,
         manifest,
         model_options(args)
@@ -83,10 +84,11 @@ def main(args: argparse.Namespace) -> int:
         seed=args.seed,
         say=None if args.quiet or args.json else lambda line: print(line, file=sys.stderr),
     )
-    return _told(done, args)
+    return _told(repo, done, args)
 
 
 def run(
+    repo: Repo,
     given: Sequence[Recommendation],
     manifest: Manifest,
     model: Model,
@@ -105,11 +107,11 @@ def run(
     from meta.patches import report as sandbox_report
     from telemetry import logger
 
-    git_state = GitState()
-    bench = _Bench(manifest, model, time_limit_s, seed, commands, say or (lambda _: None))
+    git_state = GitState(repo)
+    bench = _Bench(repo, manifest, model, time_limit_s, seed, commands, say or (lambda _: None))
     with logger.source("critique"):
         done = asyncio.run(bench.all(given, only, triage))
-    return sandbox_report.write(done, git_state, time_limit_s=time_limit_s, seed=seed)
+    return sandbox_report.write(repo, done, git_state, time_limit_s=time_limit_s, seed=seed)
 
 
 class _Bench:
@@ -117,6 +119,7 @@ class _Bench:
 
     def __init__(
         self,
+        repo: Repo,
         manifest: Manifest,
         model: Model,
         time_limit_s: float,
@@ -124,7 +127,7 @@ class _Bench:
         commands: Commands | None,
         say: Say,
     ) -> None:
-        self._manifest, self._model, self._say = manifest, model, say
+        self._repo, self._manifest, self._model, self._say = repo, manifest, model, say
         self._limit, self._seed, self._commands = time_limit_s, seed, commands
         self._sandboxes: dict[str, Sandbox] = {}
 
@@ -140,9 +143,9 @@ class _Bench:
         stopped = ""
         try:
             if triage and fit:
-                fit, more = await recommendations.triaged(fit, self._manifest, self._model)
+                fit, more = await recommendations.triaged(self._repo, fit, self._manifest, self._model)
                 aside += more
-            _clean(fit, self._manifest)
+            _clean(self._repo, fit, self._manifest)
             for one in fit[:MAX_TRIES]:
                 tried.append(await self.tried(one))
                 if tried[-1].attempt.verdict == "passed":
@@ -211,10 +214,10 @@ class _Bench:
         if agent not in self._sandboxes:
             spec = self._manifest.agent(agent)
             self._sandboxes[agent] = patch_trial.Sandbox(
-                here().root.resolve(),
+                self._repo.root.resolve(),
                 agent,
                 code_of(spec),
-                load_suite(here(), spec.eval_suite),
+                load_suite(self._repo, spec.eval_suite),
                 self._limit,
                 self._seed,
                 self._commands or patch_trial.commands(),
@@ -245,21 +248,21 @@ class _Bench:
         )
 
 
-def _clean(fit: Sequence[Recommendation], manifest: Manifest) -> None:
+def _clean(repo: Repo, fit: Sequence[Recommendation], manifest: Manifest) -> None:
     """A patch is made and judged against HEAD, so the file it is for must be as it is there."""
     from meta.patches.recommendations import code_of
     from telemetry.edge.git import git
 
     for path in sorted({code_of(manifest.agent(one.agent)) for one in fit}):
-        if git(here().root, "status", "--porcelain", "--", path).strip():
+        if git(repo.root, "status", "--porcelain", "--", path).strip():
             raise BadInput(f"{path}: has uncommitted changes; commit or undo them first")
 
 
-def _told(report: dict[str, Any], args: argparse.Namespace) -> int:
+def _told(repo: Repo, report: dict[str, Any], args: argparse.Namespace) -> int:
     from meta.patches.report import sentence
 
     set_output("patched", "true" if report["patched"] else "false")
-    job_summary((here() / "meta/reports/sandbox_report.md").read_text(encoding="utf-8"))
+    job_summary((repo / "meta/reports/sandbox_report.md").read_text(encoding="utf-8"))
     if args.json:
         print(json.dumps(report, sort_keys=True))
     elif not args.quiet:

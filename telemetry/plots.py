@@ -5,28 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 from telemetry import rollup
 from telemetry.edge import cli
 from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import here
+from telemetry.edge.repo import CHARTS, Repo
 from telemetry.names import FIELD
 from telemetry.read import figures, store
 from telemetry.read.figures import COLOURS, MARKERS, REST, Series
 from telemetry.read.rows import Window, quoted
 
-CHARTS: Final = Path("telemetry/charts")
 
-
-def plot(
-    last_n: int = rollup.LAST_N, since: datetime | None = None, source: str | None = None
-) -> dict[str, str | None]:
+def plot(repo: Repo, window: Window) -> dict[str, str | None]:
     """Draw every chart there is data for; gives, by chart, None if drawn, else why not."""
-    everyone = load(Window(last_n=last_n, since=since, source=source, kind="run"))
-    directory = here() / CHARTS
+    everyone = load(repo, window)
+    directory = repo / CHARTS
     done: dict[str, str | None] = {}
     for name, draw in DRAWINGS.items():
         figure = draw(everyone)
@@ -39,7 +33,7 @@ def plot(
     return done
 
 
-def load(window: Window) -> list[Series]:
+def load(repo: Repo, window: Window) -> list[Series]:
     """Runs by agent, busiest first; agents beyond the palette are one grey series.
 
     A replayed run stands on the day it was run as of. Evals and A/B trials are exercises: they are drawn only when
@@ -47,7 +41,7 @@ def load(window: Window) -> list[Series]:
     """
     import numpy as np
 
-    with store.connect(window) as con:
+    with store.connect(repo, window) as con:
         production = f"source in ({', '.join(map(quoted, FIELD))})"
         real = con.execute(f"select 1 from events where {production} limit 1").fetchone()
         found = con.execute(
@@ -109,8 +103,8 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
-    done = plot(args.last_n, args.since, args.source)
+def main(args: argparse.Namespace, repo: Repo) -> int:
+    done = plot(repo, Window(args.last_n, args.since, args.source, kind="run"))
     if args.json:
         print(json.dumps({str(CHARTS / name): why or "drawn" for name, why in done.items()}, indent=2))
     elif not args.quiet:

@@ -31,7 +31,7 @@ from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import write_json
-from telemetry.edge.repo import here
+from telemetry.edge.repo import SEALED, Repo
 from telemetry.read import rows, store
 
 if TYPE_CHECKING:
@@ -55,22 +55,22 @@ def _nothing(step: str) -> None:
     """A seal tells its steps to `at`; nobody listens outside the tests."""
 
 
-def seal(today: date | None = None, at: Callable[[str], None] = _nothing) -> Sealed:
+def seal(repo: Repo, today: date | None = None, at: Callable[[str], None] = _nothing) -> Sealed:
     """Move every finished UTC day (before `today`) from the live log to Parquet."""
     from datetime import UTC, datetime
 
     day = (today or datetime.now(UTC).date()).isoformat()
-    with _only_sealer():
-        recover(at)
-        now = store.snapshot()
+    with _only_sealer(repo):
+        recover(repo, at)
+        now = store.snapshot(repo)
         if now.log is None:
             return Sealed({}, 0, 0, 0)
         with now.log as log:
-            return _seal(log, _whole_lines(log, now.size), day, at)
+            return _seal(repo, log, _whole_lines(log, now.size), day, at)
 
 
-def _seal(log: IO[bytes], size: int, today: str, at: Callable[[str], None]) -> Sealed:
-    staging = here() / store.STAGING
+def _seal(repo: Repo, log: IO[bytes], size: int, today: str, at: Callable[[str], None]) -> Sealed:
+    staging = repo / store.STAGING
     staging.mkdir(parents=True)
     at("staging made")
     split = _split(log, size, today, staging)
@@ -87,30 +87,30 @@ def _seal(log: IO[bytes], size: int, today: str, at: Callable[[str], None]) -> S
     write_json(staging / store.COMMIT, {"first": first, "files": files})
     at("commit written")
     written = sum((staging / file).stat().st_size for file in files)
-    with _exchanged(log, staging / "live.jsonl", size, at):
+    with _exchanged(repo / logger.LOG_PATH, log, staging / "live.jsonl", size, at):
         at("log renamed")
-        _put_in_place(staging, at)
+        _put_in_place(repo, at)
     return Sealed(split.rows, split.kept, size, written)
 
 
-def recover(at: Callable[[str], None] = _nothing) -> None:
+def recover(repo: Repo, at: Callable[[str], None] = _nothing) -> None:
     """Finish a seal that was interrupted after its rename; forget one that was interrupted before."""
-    staging = here() / store.STAGING
+    staging = repo / store.STAGING
     if not staging.exists():
         return
-    with store.locked(fcntl.LOCK_EX) as log:
-        if store.committed_but_staged(log):
-            _put_in_place(staging, at)
+    with store.locked(repo, fcntl.LOCK_EX) as log:
+        if store.committed_but_staged(repo, log):
+            _put_in_place(repo, at)
         else:
             shutil.rmtree(staging)
     if log is not None:
         log.close()
 
 
-def _put_in_place(staging: Path, at: Callable[[str], None]) -> None:
-    commit = store.read_commit()
+def _put_in_place(repo: Repo, at: Callable[[str], None]) -> None:
+    staging, commit = repo / store.STAGING, store.read_commit(repo)
     for name, final in (commit or {"files": {}})["files"].items():
-        target = here() / store.SEALED / final
+        target = repo / SEALED / final
         if (staging / name).exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             (staging / name).rename(target)
@@ -124,8 +124,8 @@ def _put_in_place(staging: Path, at: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def _only_sealer() -> Iterator[None]:
-    path = here() / store.SEALED / ".lock"
+def _only_sealer(repo: Repo) -> Iterator[None]:
+    path = repo / SEALED / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
@@ -247,9 +247,10 @@ def _sql(path: Path) -> str:
 
 
 @contextmanager
-def _exchanged(log: IO[bytes], shorter: Path, size: int, at: Callable[[str], None]) -> Iterator[None]:
+def _exchanged(
+    path: Path, log: IO[bytes], shorter: Path, size: int, at: Callable[[str], None]
+) -> Iterator[None]:
     """Put the shortened log in place of the log and hold both locks meanwhile: no writer, no reader in between."""
-    path = here() / logger.LOG_PATH
     with shorter.open("ab") as new:
         fcntl.flock(new, fcntl.LOCK_EX)
         fcntl.flock(log, fcntl.LOCK_EX)
@@ -285,8 +286,8 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
-    done = seal()
+def main(args: argparse.Namespace, repo: Repo) -> int:
+    done = seal(repo)
     sealed = sum(done.rows_by_day.values())
     if args.json:
         print(json.dumps({"rows_by_day": done.rows_by_day, "rows": sealed, "kept_lines": done.kept_lines}))

@@ -13,18 +13,16 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.files import write_json
-from telemetry.edge.repo import here
+from telemetry.edge.repo import SUMMARY, Repo, here
 from telemetry.names import SOURCES
 from telemetry.read import store
 from telemetry.read.rows import Window
 
-SUMMARY_PATH: Final = Path("telemetry/summary.json")
 LAST_N: Final = 5000  # runs; some weeks of a handful of agents, and read in a blink
 
 # Runs on DuckDB and PostgreSQL alike. `lines` is the view of telemetry.read.store.
@@ -139,21 +137,28 @@ class Totals:
         }
 
 
-def rollup(last_n: int = LAST_N, since: datetime | None = None, source: str | None = None) -> dict[str, Any]:
+def rollup(
+    last_n: int = LAST_N,
+    since: datetime | None = None,
+    source: str | None = None,
+    *,
+    repo: Repo | None = None,
+) -> dict[str, Any]:
     """Sum up the last `last_n` runs (0: all) and write the summary."""
-    summary = summary_of(Window(last_n=last_n, since=since, source=source, kind="run"))
-    write_json(here() / SUMMARY_PATH, summary)
+    repo = repo or here()
+    summary = summary_of(repo, Window(last_n=last_n, since=since, source=source, kind="run"))
+    write_json(repo / SUMMARY, summary)
     return summary
 
 
-def summary_of(window: Window) -> dict[str, Any]:
+def summary_of(repo: Repo, window: Window) -> dict[str, Any]:
     """The summary of a window, computed now."""
-    before = _log_size()
-    found = _scan(window)
-    if found[2] and _log_size() != before:
+    before = _log_size(repo)
+    found = _scan(repo, window)
+    if found[2] and _log_size(repo) != before:
         # One of the malformed lines may be a writer's half-written last line: look again while writers wait.
-        with store.locked() as log:
-            found = _scan(window)
+        with store.locked(repo) as log:
+            found = _scan(repo, window)
         if log is not None:
             log.close()
     cells, latency, malformed = found
@@ -168,19 +173,19 @@ def summary_of(window: Window) -> dict[str, Any]:
     }
 
 
-def _log_size() -> int:
+def _log_size(repo: Repo) -> int:
     try:
-        return (here() / logger.LOG_PATH).stat().st_size
+        return (repo / logger.LOG_PATH).stat().st_size
     except FileNotFoundError:
         return 0
 
 
-def _scan(window: Window) -> tuple[list[Cell], dict[str, list[float] | None], int]:
+def _scan(repo: Repo, window: Window) -> tuple[list[Cell], dict[str, list[float] | None], int]:
     """Cells, latency percentiles by agent, and the number of malformed lines, in one pass."""
     cells: list[Cell] = []
     latency: dict[str, list[float] | None] = {}
     malformed = 0
-    with store.connect(window) as con:
+    with store.connect(repo, window) as con:
         for per_agent, bad, agent, *rest, percentiles in con.execute(CELLS_SQL).fetchall():
             if bad:
                 malformed += rest[4] if per_agent else 0
@@ -295,15 +300,15 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
-    summary = rollup(args.last_n, args.since, args.source)
+def main(args: argparse.Namespace, repo: Repo) -> int:
+    summary = rollup(args.last_n, args.since, args.source, repo=repo)
     if args.json:
         print(json.dumps(summary, indent=2, sort_keys=True))
     elif not args.quiet:
         if summary["available"]:
-            print(f"{SUMMARY_PATH}: {summary['count']:,} runs of {len(summary['by_agent'])} agents.")
+            print(f"{SUMMARY}: {summary['count']:,} runs of {len(summary['by_agent'])} agents.")
         else:
-            print(f"{SUMMARY_PATH}: no runs logged yet.")
+            print(f"{SUMMARY}: no runs logged yet.")
         if summary["malformed_lines"]:
             print(f"{logger.LOG_PATH}: {summary['malformed_lines']:,} malformed lines not counted.")
     return cli.OK

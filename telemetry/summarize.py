@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from telemetry import logger, rollup
 from telemetry.edge import cli
+from telemetry.edge.repo import Repo, here
 from telemetry.read.rows import Window
 
 if TYPE_CHECKING:
@@ -25,11 +26,13 @@ def summarize(
     since: datetime | None = None,
     source: str | None = None,
     console: Console | None = None,
+    *,
+    repo: Repo | None = None,
 ) -> dict[str, Any]:
     """Print the table of the last `last_n` runs (0: all) and return the summary behind it."""
     from rich.console import Console
 
-    summary = rollup.summary_of(Window(last_n=last_n, since=since, source=source, kind="run"))
+    summary = rollup.summary_of(repo or here(), Window(last_n=last_n, since=since, source=source, kind="run"))
     console = console or Console(highlight=False)
     if summary["available"]:
         console.print(agents_table(summary, wide=console.width >= WIDE))
@@ -124,12 +127,12 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     if args.json:
         window = Window(last_n=args.last_n, since=args.since, source=args.source, kind="run")
-        print(json.dumps(rollup.summary_of(window), indent=2, sort_keys=True))
+        print(json.dumps(rollup.summary_of(repo, window), indent=2, sort_keys=True))
     elif not args.quiet:
-        summarize(args.last_n, args.since, args.source)
+        summarize(args.last_n, args.since, args.source, repo=repo)
     return cli.OK
 
 

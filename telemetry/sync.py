@@ -28,10 +28,10 @@ from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import write_atomic, write_json
 from telemetry.edge.git import GitRefused, git
 from telemetry.edge.github import set_output
-from telemetry.edge.repo import here
+from telemetry.edge.repo import HISTORY, Repo
 
 BRANCH: Final = "telemetry-data"
-LOGS: Final = {"events": logger.LOG_PATH, "history": Path("eval/history.jsonl")}
+LOGS: Final = {"events": logger.LOG_PATH, "history": HISTORY}
 STATE: Final = Path(".ratchet/sync.json")  # which segments are here, and how long each log was then
 DAYS: Final = 400  # of history pulled: enough for every window anything looks at
 MAX_BYTES: Final = 50 << 20  # of one segment; a run that logs more has gone wrong
@@ -257,9 +257,9 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
     """Pull, pack or push."""
-    root = here().root.resolve()
+    root = repo.root.resolve()
     done: dict[str, object] = {"action": args.action}
     if args.action == "pull":
         done["new_segments"] = pull(root, args.days)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from agents.manifest import check as manifest_check
 from agents.manifest.check import EVERYONE
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import MANIFEST, here
+from telemetry.edge.repo import MANIFEST, Repo
 from telemetry.reward import Weights
 
 __all__ = [
@@ -111,9 +110,9 @@ class Manifest:
         return tuple(spec for spec in self.agents if spec.enabled)
 
 
-def load_manifest(root: Path | None = None) -> Manifest:
+def load_manifest(repo: Repo) -> Manifest:
     """Read and check the manifest of a checkout; every problem in one `BadInput`."""
-    return _manifest(manifest_check.checked(here().root if root is None else root))
+    return _manifest(manifest_check.checked(repo.root))
 
 
 def _manifest(raw: Mapping[str, Any]) -> Manifest:

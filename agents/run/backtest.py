@@ -16,6 +16,7 @@ from agents.manifest import AgentSpec
 from agents.run.runner import Result, Runner
 from agents.run.source import Inputs
 from telemetry import logger
+from telemetry.edge.repo import Repo
 from telemetry.names import INFRASTRUCTURE
 
 OUTAGE: Final = 12  # runs in a row that failed for no fault of the agents: the endpoint is down
@@ -42,7 +43,7 @@ async def replay(
     concurrency: int,
 ) -> Replay:
     """Run every agent on every day, oldest first, `concurrency` at a time."""
-    known = already_replayed()
+    known = already_replayed(runner.prompts.repo)
     outcome = Replay(days)
 
     def todo() -> Iterator[tuple[str, AgentSpec]]:
@@ -80,12 +81,12 @@ def prompt_hash(spec: AgentSpec, runner: Runner) -> str | None:
     return runner.prompts.hash(spec) if spec.prompt else None
 
 
-def already_replayed() -> set[Key]:
+def already_replayed(repo: Repo) -> set[Key]:
     """What live log and sealed data hold of earlier replays, failures of others left out."""
     from telemetry.read import store
     from telemetry.read.rows import Window
 
-    rows = store.connect(Window(source="replay", kind="run")).execute(
+    rows = store.connect(repo, Window(source="replay", kind="run")).execute(
         "select agent, as_of, prompt_hash, error_kind from events where as_of is not null"
     )
     return {

@@ -43,7 +43,7 @@ async def run_waves(
 
     reviewers = [spec for spec in chosen if spec.inputs == "outputs"]
     # Before the first call: telemetry that cannot be read stops us here.
-    lately = standings() if reviewers else {}
+    lately = standings(repo) if reviewers else {}
     results = list(await asyncio.gather(*map(watch, watchers(chosen))))
     if reviewers:
         reviewed = results or _on_disk(repo, watchers(manifest.enabled()))

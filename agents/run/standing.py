@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from telemetry.edge.repo import Repo
+
 RECENT: Final = 20  # runs that count as lately: the reviewer asks for as many before it speaks of a spike
 BEFORE: Final = 200  # runs before those that make the baseline, as far as there are so many
 NEWEST: Final = 20_000  # runs looked at: enough for RECENT + BEFORE of some ninety agents
@@ -42,7 +44,7 @@ class Standing:
     baseline: Mapping[str, Any] = field(default_factory=dict)
 
 
-def standings() -> dict[str, Standing]:
+def standings(repo: Repo) -> dict[str, Standing]:
     """By agent, from the log and the sealed days as they are now."""
     from telemetry.names import INFRASTRUCTURE
     from telemetry.read import store
@@ -51,7 +53,7 @@ def standings() -> dict[str, Standing]:
     foreign = ", ".join(map(quoted, sorted(INFRASTRUCTURE)))
     sql = FIGURES_SQL.format(recent=RECENT, before=BEFORE, foreign=foreign)
     found: dict[tuple[str, bool], dict[str, Any]] = {}
-    with store.connect(Window(last_n=NEWEST, source="runtime", kind="run")) as con:
+    with store.connect(repo, Window(last_n=NEWEST, source="runtime", kind="run")) as con:
         for agent, lately, *figures in con.execute(sql).fetchall():
             found[agent, lately] = dict(zip(FIGURES, map(_rounded, figures), strict=True))
     return {

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from agents.manifest import AgentSpec
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 BETWEEN = "\n\n---\n\n"  # stands between the shared guidelines and the agent's own prompt
 MAX_CHARS = 200_000  # a prompt longer than this is a mistake, and would be paid for on every call
@@ -22,17 +22,18 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 class PromptSet:
     """Prompt texts of one checkout, each read once, with some replaced in memory."""
 
-    def __init__(self, root: Path | None = None, overrides: Mapping[str, str] = _NONE) -> None:
-        self.root = here().root if root is None else root
-        self.overrides = dict(overrides)
-        self._texts: dict[str, str] = dict(overrides)
+    def __init__(self, repo: Repo, overrides: Mapping[str, str] = _NONE) -> None:
+        self.repo, self.overrides = repo, dict(overrides)
+        self._files: dict[str, str] = {}
         self._systems: dict[tuple[str, ...], str] = {}
 
     def text(self, path: str) -> str:
         """The prompt at a repository-relative path."""
-        if path not in self._texts:
-            self._texts[path] = self._read(path)
-        return self._texts[path]
+        if path in self.overrides:
+            return self.overrides[path]
+        if path not in self._files:
+            self._files[path] = self._read(path)
+        return self._files[path]
 
     def sha256(self, path: str) -> str:
         """The SHA-256 of that prompt's text."""
@@ -50,15 +51,17 @@ class PromptSet:
         return hashlib.sha256(self.system(spec).encode()).hexdigest()[:12]
 
     def with_overrides(self, overrides: Mapping[str, str]) -> PromptSet:
-        """The same prompts with some texts replaced."""
-        return PromptSet(self.root, {**self.overrides, **overrides})
+        """The same prompts with some texts replaced; what was read once is not read again."""
+        changed = PromptSet(self.repo, {**self.overrides, **overrides})
+        changed._files = self._files
+        return changed
 
     def _read(self, path: str) -> str:
         parts = PurePosixPath(path)
         if parts.is_absolute() or ".." in parts.parts:
             raise BadInput(f"{path}: a prompt path must stay inside the repository")
         try:
-            text = (self.root / path).read_text(encoding="utf-8")
+            text = (self.repo / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"{path}: prompt cannot be read: {error}") from error
         if not text.strip():

@@ -13,18 +13,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
 from agents.texts import variants
+from agents.texts.variants import Variants
 from eval.ab.body import body
 from eval.ledger.decisions import Decision, prepared
 from eval.trials.journal import FOLDER
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import write_atomic, write_json
-from telemetry.edge.repo import here
+from telemetry.edge.files import as_json, write_atomic, write_json
+from telemetry.edge.repo import REPORTS, Repo
 
-REPORT = Path("meta/reports/ab_test_report.json")
+REPORT = REPORTS / "ab_test_report.json"
 BODY = REPORT.with_suffix(".md")
 PENDING = FOLDER / "ab_test.pending.json"
 STAGED = FOLDER / "ab_test.staged"
@@ -37,9 +38,9 @@ _VERDICT = (
 
 
 @contextmanager
-def only_one(name: str = "ab_test") -> Iterator[None]:
+def only_one(repo: Repo, name: str = "ab_test") -> Iterator[None]:
     """Refuses a second run in the same checkout; the lock ends with the process, however it ends."""
-    path = here() / FOLDER / f"{name}.lock"
+    path = repo / FOLDER / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -57,9 +58,9 @@ def only_one(name: str = "ab_test") -> Iterator[None]:
         os.close(file)
 
 
-def carry_out(report: Mapping[str, Any], texts: Mapping[str, str]) -> None:
+def carry_out(repo: Repo, report: Mapping[str, Any], texts: Mapping[str, str]) -> None:
     """Write the report, and for every promoted prompt its decision and its new text."""
-    written = _as_text(report)
+    written = as_json(report)
     digest = hashlib.sha256(written.encode()).hexdigest()
     decided = [
         asdict(_decision(test, arm, report, digest))
@@ -68,54 +69,54 @@ def carry_out(report: Mapping[str, Any], texts: Mapping[str, str]) -> None:
         if arm["promoted"]
     ]
     todo = {"report": written, "body": body(report), "decisions": decided, "texts": dict(texts)}
-    write_json(here() / PENDING, todo)
-    _apply(todo)
+    write_json(repo / PENDING, todo)
+    _apply(repo, todo)
 
 
-def finish_pending() -> dict[str, Any] | None:
+def finish_pending(repo: Repo) -> dict[str, Any] | None:
     """Complete what a killed run had decided; its report, or None if there was nothing to complete."""
-    file = here() / PENDING
+    file = repo / PENDING
     try:
         todo = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as problem:
         raise BadInput(f"{PENDING}: cannot be read ({problem}); remove it to start afresh") from None
-    if not all(_still_fits(decision, todo["texts"]) for decision in todo["decisions"]):
+    if not all(_still_fits(repo, decision, todo["texts"]) for decision in todo["decisions"]):
         file.unlink()  # somebody has changed the prompt since: what was decided about the old one is void
         return None
-    _apply(todo)
+    _apply(repo, todo)
     report: dict[str, Any] = json.loads(todo["report"])
     return report
 
 
-def _apply(todo: Mapping[str, Any]) -> None:
+def _apply(repo: Repo, todo: Mapping[str, Any]) -> None:
     """Everything is first written outside the tree, then moved into place: the tree changes within an instant."""
-    root = here().root
     files = {REPORT: todo["report"], BODY: todo["body"]}
-    files |= dict(prepared(Decision(**decision)) for decision in todo["decisions"])
+    files |= dict(prepared(repo, Decision(**decision)) for decision in todo["decisions"])
     for prompt, text in todo["texts"].items():
         variants.checked_text(text, prompt)
-        files[variants.variant_file(prompt, variants.CHAMPION)] = text
-        files[variants.prompt_file(prompt)] = text
+        texts = Variants(repo, prompt)
+        files |= {texts.file(variants.CHAMPION): text, texts.live: text}
     staged = []
     for number, (path, text) in enumerate(files.items()):
-        waiting = root / STAGED / str(number)
+        waiting = repo / STAGED / str(number)
         write_atomic(waiting, text)
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        staged.append((waiting, root / path))
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        staged.append((waiting, repo / path))
     for waiting, place in staged:
         waiting.replace(place)
-    (root / PENDING).unlink(missing_ok=True)
+    (repo / PENDING).unlink(missing_ok=True)
 
 
-def _still_fits(decision: Mapping[str, Any], texts: Mapping[str, str]) -> bool:
+def _still_fits(repo: Repo, decision: Mapping[str, Any], texts: Mapping[str, str]) -> bool:
     prompt = decision["verdict"]["prompt"]
     expected = {decision["before_sha256"], decision["after_sha256"]}
     if prompt not in texts:
         return False
-    files = (variants.prompt_file(prompt), variants.variant_file(prompt, variants.CHAMPION))
-    present = [file for name in files if (file := here() / name).exists()]
+    compete = Variants(repo, prompt)
+    files = (compete.live, compete.file(variants.CHAMPION))
+    present = [file for name in files if (file := repo / name).exists()]
     return all(hashlib.sha256(file.read_bytes()).hexdigest() in expected for file in present)
 
 
@@ -125,7 +126,7 @@ def _decision(
     return Decision(
         decision="promote",
         kind="ab_champion",
-        subject=variants.folder(test["prompt"]).name,
+        subject=PurePosixPath(test["prompt"]).stem,
         date=report["generated_at"][:10],
         before_sha256=test["champion_sha256"],
         after_sha256=arm["sha256"],
@@ -133,10 +134,6 @@ def _decision(
         verdict={"prompt": test["prompt"], **{name: arm[name] for name in _VERDICT}},
         metadata=report["metadata"],
     )
-
-
-def _as_text(value: Any) -> str:
-    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def promoted_texts(report: Mapping[str, Any], arms: Sequence[Any]) -> dict[str, str]:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval.ledger.decisions import decisions
-from eval.ledger.history import HISTORY
 from eval.trials.journal import key_of
-from telemetry.edge.repo import here
+from telemetry.edge.repo import HISTORY, REPORTS, Repo
 from telemetry.names import SCORING_VERSION
 
-REPORT = "meta/reports/ab_test_report.json"
+REPORT = REPORTS / "ab_test_report.json"
 SETTLED = ("promote", "keep")  # an inconclusive comparison is not a decision
 
 
@@ -42,38 +41,38 @@ def pair_of(
     return key_of({**about, "scoring_version": SCORING_VERSION})
 
 
-def settled() -> dict[str, Compared]:
+def settled(repo: Repo) -> dict[str, Compared]:
     """Every comparison that needs no repeating, by pair; a decision outranks a report, that a history line."""
     found: dict[str, Compared] = {}
-    for one in _all():
+    for one in _all(repo):
         if one.verdict in SETTLED:
             found[one.pair] = one
     return found
 
 
-def last_verdicts() -> dict[tuple[str, str], str]:
+def last_verdicts(repo: Repo) -> dict[tuple[str, str], str]:
     """The latest word on each text, as a person reads it."""
-    return {(one.prompt, one.sha256): f"{one.verdict} ({one.date}, {one.where})" for one in _all()}
+    return {(one.prompt, one.sha256): f"{one.verdict} ({one.date}, {one.where})" for one in _all(repo)}
 
 
-def rejected() -> dict[tuple[str, str], str]:
+def rejected(repo: Repo) -> dict[tuple[str, str], str]:
     """Texts that were compared and did not win, by prompt and hash: with which verdict, when, and where it stands."""
-    return {key: told for key, told in last_verdicts().items() if told.startswith("keep ")}
+    return {key: told for key, told in last_verdicts(repo).items() if told.startswith("keep ")}
 
 
-def dethroned() -> dict[tuple[str, str], str]:
+def dethroned(repo: Repo) -> dict[tuple[str, str], str]:
     """Former champions by prompt and hash, and the decision that replaced them."""
     return {
         (str(decision.verdict.get("prompt", decision.subject)), decision.before_sha256): str(path)
-        for path, decision in decisions()
+        for path, decision in decisions(repo)
         if decision.kind == "ab_champion" and decision.decision == "promote" and decision.before_sha256
     }
 
 
-def winners() -> dict[str, str]:
+def winners(repo: Repo) -> dict[str, str]:
     """By prompt, the text that won last according to the history, merged or not."""
     won: dict[str, str] = {}
-    for _, row in _history_rows():
+    for _, row in _history_rows(repo):
         if row["verdict"] == "promote" and row.get("promoted"):
             won[row["prompt"]] = row["sha256"]
     return won
@@ -91,11 +90,11 @@ def rows_for_history(tests: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
     ]
 
 
-def _all() -> Iterator[Compared]:
+def _all(repo: Repo) -> Iterator[Compared]:
     """Weakest source first, so that the last one wins."""
-    yield from _in_history()
-    yield from _in_report()
-    for path, decision in decisions():
+    yield from _in_history(repo)
+    yield from _in_report(repo)
+    for path, decision in decisions(repo):
         verdict = decision.verdict
         if decision.kind == "ab_champion" and "pair" in verdict:
             prompt = str(verdict.get("prompt", decision.subject))
@@ -103,14 +102,14 @@ def _all() -> Iterator[Compared]:
             yield Compared(str(verdict["pair"]), prompt, after, decision.decision, decision.date, str(path))
 
 
-def _in_history() -> Iterator[Compared]:
-    for date, row in _history_rows():
+def _in_history(repo: Repo) -> Iterator[Compared]:
+    for date, row in _history_rows(repo):
         yield from _compared([row], date, str(HISTORY))
 
 
-def _history_rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _history_rows(repo: Repo) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every comparison of the history with its date."""
-    file = here() / HISTORY
+    file = repo / HISTORY
     if not file.exists():
         return
     for line in file.read_bytes().splitlines():
@@ -126,11 +125,10 @@ def _history_rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
 _EMPTY = {"pair": "", "prompt": "", "sha256": "", "verdict": ""}
 
 
-def _in_report() -> Iterator[Compared]:
-    file = here() / REPORT
+def _in_report(repo: Repo) -> Iterator[Compared]:
     try:
-        report = json.loads(file.read_text(encoding="utf-8"))
-        yield from _compared(rows_for_history(report["tests"]), report["generated_at"][:10], REPORT)
+        report = json.loads((repo / REPORT).read_bytes())
+        yield from _compared(rows_for_history(report["tests"]), report["generated_at"][:10], str(REPORT))
     except (OSError, ValueError, KeyError, TypeError):  # no report, or one of an older form
         return
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.manifest import ABTest, AgentSpec, Manifest
-from agents.texts import variants
 from agents.texts.prompt_set import PromptSet
-from agents.texts.variants import Variant
+from agents.texts.variants import Variant, Variants, prompt_file
 from eval.ab.memory import Compared, dethroned, pair_of, settled
 from eval.grading.suite import Case, Suite, load_suite
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 from telemetry.names import SCORING_VERSION
 
 CONTROL = "champion"  # the label of the control arm
@@ -112,15 +111,15 @@ class Plan:
 
 
 def make_plan(
-    manifest: Manifest, prompt_paths: Iterable[str], settings: Settings, model: Mapping[str, Any]
+    repo: Repo, manifest: Manifest, prompt_paths: Iterable[str], settings: Settings, model: Mapping[str, Any]
 ) -> Plan:
     """Plan the tests of these prompts (none: every prompt that has a challenger); `model` names who answers."""
-    named = [str(variants.prompt_file(path)) for path in prompt_paths]
+    named = [str(prompt_file(repo, path)) for path in prompt_paths]
     for path in named:
         if path not in manifest.prompts:
             raise BadInput(f"{path}: affects no agent of agents/manifest.yaml")
-    control = PromptSet()
-    known = {} if settings.force else settled()
+    control = PromptSet(repo)
+    known = {} if settings.force else settled(repo)
     loaded: dict[str, Suite] = {}
     tests, problems = [], []
     for prompt in dict.fromkeys(named) or sorted(manifest.prompts):
@@ -150,14 +149,15 @@ def _test(
     known: Mapping[str, Compared],
     loaded: dict[str, Suite],
 ) -> Test:
-    champion = variants.champion(prompt)
-    found, unreadable = variants.challengers(prompt)
+    repo, texts = control.repo, Variants(control.repo, prompt)
+    champion = texts.champion()
+    found, unreadable = texts.challengers()
     skipped = [Skipped(name, None, f"unreadable: {why}") for name, why in unreadable.items()]
     if found and not agents:
         skipped += [Skipped(one.name, one.sha256, "affects no enabled agent") for one in found]
         found = []
     arms = []
-    former = {} if settings.force else dethroned()
+    former = {} if settings.force else dethroned(repo)
     for one in found:
         if (prompt, one.sha256) in former:  # it lost to a text that has been beaten since, or stands
             decided = former[(prompt, one.sha256)]
@@ -166,7 +166,7 @@ def _test(
         for spec in agents:
             if spec.eval_suite not in loaded:
                 loaded[spec.eval_suite] = load_suite(
-                    here(), spec.eval_suite, allow_unpinned=settings.allow_unpinned
+                    repo, spec.eval_suite, allow_unpinned=settings.allow_unpinned
                 )
         suites = [loaded[spec.eval_suite].sha256 for spec in agents]
         pair = pair_of(champion.sha256, one.sha256, suites, model)
@@ -175,7 +175,7 @@ def _test(
             why = f"already decided: {earlier.verdict} on {earlier.date}"
             skipped.append(Skipped(one.name, one.sha256, why, earlier.where))
             continue
-        label = f"{variants.folder(prompt).name}/{one.name}"
+        label = f"{texts.live.stem}/{one.name}"
         arms.append(Arm(label, one, pair, control.with_overrides({prompt: one.text})))
     names = tuple(spec.name for spec in agents)
     return Test(prompt, champion, tuple(arms), names, tuple(skipped), settings.alpha / max(1, len(arms)))

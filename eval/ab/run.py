@@ -14,8 +14,9 @@ from eval.grading.judge import Judge
 from eval.trials.journal import Journal
 from eval.trials.pool import Breaker, run_trials
 from eval.trials.progress import Progress
-from eval.trials.shards import RESULTS, Shards
+from eval.trials.shards import Shards
 from eval.trials.trial import Job, Trial
+from telemetry.edge.repo import RESULTS
 
 SHARDS = RESULTS / "ab_shards"
 

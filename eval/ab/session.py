@@ -12,7 +12,7 @@ from typing import Any
 from agents.domain import load_domain
 from agents.llm_client import ModelOptions
 from agents.manifest import Manifest, load_manifest
-from agents.texts import variants
+from agents.texts.variants import Variants
 from eval.ab import report as ab_report
 from eval.ab.body import body
 from eval.ab.carry_out import carry_out, finish_pending, only_one, promoted_texts
@@ -20,14 +20,14 @@ from eval.ab.compare import Board
 from eval.ab.memory import rows_for_history
 from eval.ab.plan import Plan, Settings, make_plan
 from eval.ab.run import SHARDS, Limits, merge, run
-from eval.ledger.history import HISTORY, append_history
+from eval.ledger.history import append_history
 from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
 from eval.trials.shards import read_shards, shard_file
 from telemetry.edge.errors import BadInput
 from telemetry.edge.github import job_summary, set_output
 from telemetry.edge.markdown import cell
-from telemetry.edge.repo import here
+from telemetry.edge.repo import HISTORY, Repo
 
 JOURNAL = Path(".ratchet/ab_test.jsonl")  # kept after the run: the same night again costs no call
 NOTHING = "nothing to compare"
@@ -45,41 +45,41 @@ class Night:
     quiet: bool = False
 
 
-def run_night(night: Night) -> dict[str, Any]:
+def run_night(repo: Repo, night: Night) -> dict[str, Any]:
     """Plan, run, decide, carry out. The report; one without tests if there was nothing to compare."""
     sharded = night.shard[1] > 1
-    with only_one("ab_test" if not sharded else f"ab_test-{night.shard[0]}-of-{night.shard[1]}"):
+    with only_one(repo, "ab_test" if not sharded else f"ab_test-{night.shard[0]}-of-{night.shard[1]}"):
         if not sharded:
-            unfinished = finish_pending()
+            unfinished = finish_pending(repo)
             if unfinished is not None and not night.settings.get("force"):
                 _announce(unfinished)
                 return unfinished
-        git = GitState()
-        manifest = load_manifest()
-        plan, board, stopped = _measured(night, manifest)
+        git = GitState(repo)
+        manifest = load_manifest(repo)
+        plan, board, stopped = _measured(repo, night, manifest)
         report = _report(night, manifest, plan, board, stopped, git)
         if plan.arms and not sharded:
-            carry_out(report, promoted_texts(report, plan.arms))
-            _remember(report, board)
+            carry_out(repo, report, promoted_texts(report, plan.arms))
+            _remember(repo, report, board)
         _announce(report, night.shard)
         return report
 
 
-def _measured(night: Night, manifest: Manifest) -> tuple[Plan, Board, str]:
+def _measured(repo: Repo, night: Night, manifest: Manifest) -> tuple[Plan, Board, str]:
     """The trials of this night: from the shards, or run here, or in part from the journal."""
     settings = settings_of(night, manifest)
     if night.merge is not None:
-        shards = read_shards(night.merge)
-        plan = make_plan(manifest, night.prompts, settings, shards.model)
+        shards = read_shards(repo, night.merge)
+        plan = make_plan(repo, manifest, night.prompts, settings, shards.model)
         return plan, *merge(plan, shards)
     ask = asked(night, manifest)
     models = [spec.model for spec in manifest.enabled()]
     model = ask.model(models, load_domain(manifest.domain).analysts)
-    plan = make_plan(manifest, night.prompts, settings, model_identity(model))
+    plan = make_plan(repo, manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
         return plan, Board(plan), ""
     path = JOURNAL if night.shard[1] == 1 else shard_file(SHARDS, night.shard)
-    with Journal(here() / path, plan.about, resume=not settings.force) as journal:
+    with Journal(repo / path, plan.about, resume=not settings.force) as journal:
         return plan, *run(
             plan, model, journal, Limits(ask.concurrency, ask.max_usd, night.shard, night.quiet)
         )
@@ -106,7 +106,9 @@ def _report(
     night: Night, manifest: Manifest, plan: Plan, board: Board, stopped: str, git: GitState
 ) -> dict[str, Any]:
     """The report, checked against its schema before anything is written."""
-    origins = {row.sha256: row for test in plan.tests for row in variants.lineage(test.prompt)}
+    origins = {
+        row.sha256: row for test in plan.tests for row in Variants(plan.control.repo, test.prompt).lineage()
+    }
     tests = ab_report.tests(board, ab_report.Ended(stopped), origins)
     own = [trial for trial in board.seen if not trial.resumed]
     metadata = replay_metadata(
@@ -168,18 +170,18 @@ def _run_url() -> dict[str, str]:
     return {"run_id": run, "run_url": f"{server}/{name}/actions/runs/{run}"}
 
 
-def _remember(report: dict[str, Any], board: Board) -> None:
+def _remember(repo: Repo, report: dict[str, Any], board: Board) -> None:
     """One line of history for every set of comparisons, once, if a model was really called for it."""
     rows = rows_for_history(report["tests"])
     if not any(trial.counted and trial.turns for trial in board.seen):
         return
-    file = here() / HISTORY
+    file = repo / HISTORY
     if all(trial.resumed for trial in board.seen) and file.exists():
         known = file.read_text(encoding="utf-8", errors="replace")
         if all(f'"{row["pair"]}"' in known for row in rows):
             return
     summary = {"comparisons": rows, "promoted": report["promoted"], "spend": report["spend"]}
-    append_history("ab_test", summary, report["metadata"])
+    append_history(repo, "ab_test", summary, report["metadata"])
 
 
 def _announce(report: dict[str, Any], shard: tuple[int, int] = (1, 1)) -> None:

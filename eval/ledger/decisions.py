@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import here
+from telemetry.edge.files import as_json, write_atomic
+from telemetry.edge.repo import DECISIONS, Repo
 
-FOLDER = Path("meta/decisions")
 SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
 
 Act = Literal["promote", "keep", "disable", "revive", "propose"]
@@ -33,14 +32,14 @@ class Decision:
     metadata: Mapping[str, Any]
 
 
-def write_decision(decision: Decision) -> Path:
+def write_decision(repo: Repo, decision: Decision) -> Path:
     """Keep a decision under a name of its own, checked; the same one twice is one file. Relative to the root."""
-    path, text = prepared(decision)
-    write_atomic(here() / path, text)
+    path, text = prepared(repo, decision)
+    write_atomic(repo / path, text)
     return path
 
 
-def prepared(decision: Decision) -> tuple[Path, str]:
+def prepared(repo: Repo, decision: Decision) -> tuple[Path, str]:
     """Where a decision goes, relative to the root, and its text; an earlier one is never overwritten."""
     fields = {field: getattr(decision, field) for field in Decision.__slots__}
     row = json.loads(json.dumps(fields, default=dict, allow_nan=False))  # any mapping becomes a plain one
@@ -48,18 +47,17 @@ def prepared(decision: Decision) -> tuple[Path, str]:
     stem = f"{decision.date}-{decision.kind}-{decision.subject}"
     number = 1
     while True:
-        path = FOLDER / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
-        file = here() / path
+        path = DECISIONS / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
+        file = repo / path
         if not file.exists() or _load(file, path) == row:
-            text = json.dumps(row, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-            return path, text + "\n"
+            return path, as_json(row)
         number += 1
 
 
-def decisions() -> Iterator[tuple[Path, Decision]]:
+def decisions(repo: Repo) -> Iterator[tuple[Path, Decision]]:
     """Every decision of this checkout, oldest first; a broken file is bad input, named."""
-    for file in sorted((here() / FOLDER).glob("*.json")):
-        path = FOLDER / file.name
+    for file in sorted((repo / DECISIONS).glob("*.json")):
+        path = DECISIONS / file.name
         row = _load(file, path)
         _check(row, str(path))
         yield path, Decision(**row)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from telemetry import logger
-from telemetry.edge.repo import here
+from telemetry.edge.repo import HISTORY, Repo
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
 
-HISTORY = Path("eval/history.jsonl")
 RunType = Literal["eval", "ab_test", "night"]
 
 
@@ -21,7 +19,9 @@ def really_called(trials: Iterable[Trial]) -> bool:
     return any(not trial.resumed and trial.counted and trial.turns for trial in trials)
 
 
-def append_history(run_type: RunType, summary: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+def append_history(
+    repo: Repo, run_type: RunType, summary: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> None:
     """Add one line: when, what kind of run, its figures, and what it was measured with."""
     row = {"ts": logger.utc_now(), "run_type": run_type, "summary": summary, "metadata": metadata}
-    logger.append(logger.encode(row), here() / HISTORY)
+    logger.append(logger.encode(row), repo / HISTORY)

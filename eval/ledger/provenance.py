@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from telemetry import logger
 from telemetry.edge import threads
 from telemetry.edge.git import GitRefused, git
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 from telemetry.names import SCORING_VERSION
 
 if TYPE_CHECKING:
@@ -37,9 +37,8 @@ PACKAGES = (
 class GitState:
     """The commit of a checkout and whether it has changes; asked in the background, waited for when read."""
 
-    def __init__(self, root: Path | None = None) -> None:
-        where = here().root if root is None else root
-        self._answer = threads.start(lambda: _state(where), "git")
+    def __init__(self, repo: Repo) -> None:
+        self._answer = threads.start(lambda: _state(repo.root), "git")
 
     def read(self) -> tuple[str | None, bool | None]:
         """(commit, dirty); None outside a git checkout."""

@@ -27,7 +27,7 @@ from eval.trials.results import deliberation_rows, result_row, summarise
 from eval.trials.shards import read_shards
 from telemetry import logger
 from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 from telemetry.names import SCORING_VERSION
 
 ARM = "champion"  # what stands in the prompt files
@@ -94,6 +94,7 @@ class Evaluation:
 
 
 def evaluate(
+    repo: Repo,
     targets: Sequence[Target],
     options: Options,
     *,
@@ -104,11 +105,11 @@ def evaluate(
 
     A shard leaves its journal alone: files and history are those of the whole, which `merged` writes.
     """
-    git = GitState()
+    git = GitState(repo)
     started = time.monotonic()
     analysts = load_domain(targets[0].spec.domain if targets else None).analysts
     model = options.ask.model((target.spec.model for target in targets), analysts)
-    prompts = PromptSet()
+    prompts = PromptSet(repo)
     breaker = Breaker(limit=max(8, 2 * options.ask.concurrency))
     if journal_path is None:
         trials = asyncio.run(_run(targets, options, prompts, model, breaker, None, build))
@@ -124,9 +125,14 @@ def evaluate(
     return _written(targets, options, prompts, trials, git, breaker.reason, started)
 
 
-def merged(targets: Sequence[Target], options: Options, folder: Path) -> Evaluation:
+def merged(repo: Repo, targets: Sequence[Target], options: Options, folder: Path) -> Evaluation:
     """The run whose shards left their trials in `folder`, as if it had been run in one piece."""
-    started, git, prompts, shards = time.monotonic(), GitState(), PromptSet(), read_shards(folder)
+    started, git, prompts, shards = (
+        time.monotonic(),
+        GitState(repo),
+        PromptSet(repo),
+        read_shards(repo, folder),
+    )
     shards.check(_about(targets, options, prompts, shards.model))
     trials = [replace(trial, resumed=False) for trial in shards.trials]
     return _written(targets, options, prompts, trials, git, shards.stopped, started)
@@ -220,13 +226,14 @@ def _written(
         )
         evaluated = _one_target(target, options, prompts, mine, cases, git)
         if whole:
-            _save(evaluated, mine)
+            _save(prompts.repo, evaluated, mine)
         agents.append(evaluated)
     costs = [each.summary["cost_usd"] for each in agents if each.summary["tokens_in"] is not None]
     spent = None if None in costs else round(sum(costs), 9)
     done = Evaluation(tuple(agents), stopped, spent)
     if whole and really_called(trials):
-        append_history("eval", _history_summary(done, time.monotonic() - started), _history_metadata(agents))
+        summary = _history_summary(done, time.monotonic() - started)
+        append_history(prompts.repo, "eval", summary, _history_metadata(agents))
     return done
 
 
@@ -262,10 +269,10 @@ def _one_target(
     return Evaluated(target, rows, summary, metadata)
 
 
-def _save(evaluated: Evaluated, trials: Sequence[Trial]) -> None:
+def _save(repo: Repo, evaluated: Evaluated, trials: Sequence[Trial]) -> None:
     import orjson
 
-    out = here() / evaluated.target.out_path
+    out = repo / evaluated.target.out_path
     value = {"results": evaluated.results, "summary": evaluated.summary, "metadata": evaluated.metadata}
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
     write_atomic(out, orjson.dumps(value, default=str, option=options))

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
 
-RESULTS = Path("eval/results")  # data, not part of the tree; no hidden folder: artifacts leave those out
 _FILE = re.compile(r"shard-(\d+)-of-(\d+)\.jsonl")
 _MODEL = ("provider", "model", "base_url")  # the part of a configuration that only the endpoint's side knows
 
@@ -81,12 +80,12 @@ class Shards:
             raise BadInput(f"--merge: the shards belong to another run ({changed} changed since)")
 
 
-def read_shards(folder: Path) -> Shards:
+def read_shards(repo: Repo, folder: Path) -> Shards:
     """Read every shard below a folder (relative to the root); they have to be of one configuration."""
     from eval.trials.journal import key_of
 
     found: dict[tuple[int, int], tuple[dict[str, Any], list[Trial]]] = {}
-    for file in sorted((here() / folder).rglob("shard-*-of-*.jsonl")):
+    for file in sorted((repo / folder).rglob("shard-*-of-*.jsonl")):
         if match := _FILE.fullmatch(file.name):
             found[int(match[1]), int(match[2])] = _read(file)
     if not found:

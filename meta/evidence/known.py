@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from agents.manifest import AgentSpec
 from eval.grading.suite import split
-from telemetry.edge.repo import here
+from telemetry.edge.repo import OUTPUTS, RESULTS, SUMMARY, Repo
 
-OUTPUTS = "agents/outputs"
-RESULTS = "eval/results"
-SUMMARY = "telemetry/summary.json"
 MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
 
 
@@ -56,10 +54,10 @@ class TuneResults:
         return [failure.shown() for failure in chosen]
 
 
-def tune_results(spec: AgentSpec, prompt_hash: str | None = None) -> TuneResults:
+def tune_results(repo: Repo, spec: AgentSpec, prompt_hash: str | None = None) -> TuneResults:
     """From the latest results file; nothing if it is missing, or measured another prompt than `prompt_hash`."""
-    path = f"{RESULTS}/{spec.name}.json"
-    document = read_json(path)
+    path = RESULTS / f"{spec.name}.json"
+    document = read_json(repo, path)
     if document is None:
         return TuneResults(problem=f"{path}: no results")
     measured = (document.get("metadata") or {}).get("prompt_hash")
@@ -92,20 +90,20 @@ def summed_up(rows: Iterable[Any]) -> TuneResults:
     return TuneResults(tuple(failures), dict(sorted(tags.items())))
 
 
-def latest_output(agent: str) -> tuple[list[Any] | None, str | None]:
+def latest_output(repo: Repo, agent: str) -> tuple[list[Any] | None, str | None]:
     """What the agent said last, and about which day; None if it has not run, or failed."""
-    document = read_json(f"{OUTPUTS}/{agent}.json") or {}
+    document = read_json(repo, OUTPUTS / f"{agent}.json") or {}
     output = document.get("output")
     return (output if isinstance(output, list) else None), document.get("as_of")
 
 
-def telemetry_summary() -> dict[str, Any]:
+def telemetry_summary(repo: Repo) -> dict[str, Any]:
     """The last rollup; a new one if there is none."""
-    summary = read_json(SUMMARY)
+    summary = read_json(repo, SUMMARY)
     if summary is None:
         from telemetry.rollup import rollup
 
-        summary = rollup()
+        summary = rollup(repo=repo)
     return summary
 
 
@@ -116,10 +114,10 @@ def of_agent(summary: Mapping[str, Any], agent: str) -> dict[str, Any]:
     return dict(found) if isinstance(found, dict) else {}
 
 
-def read_json(path: str) -> dict[str, Any] | None:
+def read_json(repo: Repo, path: str | Path) -> dict[str, Any] | None:
     """A JSON object below the root; None if there is none to be read."""
     try:
-        value = json.loads((here() / path).read_text(encoding="utf-8"))
+        value = json.loads((repo / path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

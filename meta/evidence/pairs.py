@@ -28,6 +28,7 @@ class Pair:
 
 
 def pair_of(
+    prompts: PromptSet,
     manifest: Manifest,
     critic: str,
     target: str,
@@ -38,16 +39,16 @@ def pair_of(
     spec = manifest.agent(target)
     as_of = None
     if output is None:
-        output, as_of = evidence.latest_output(target)
-    own, own_day = evidence.latest_output(critic)
-    hashed = PromptSet().hash(spec) if spec.prompt else None
+        output, as_of = evidence.latest_output(prompts.repo, target)
+    own, own_day = evidence.latest_output(prompts.repo, critic)
+    hashed = prompts.hash(spec) if spec.prompt else None
     return Pair(
         critic,
         target,
         output or [],
         as_of,
         evidence.pick(evidence.of_agent(summary, target), FIGURES),
-        evidence.tune_results(spec, hashed),
+        evidence.tune_results(prompts.repo, spec, hashed),
         own or [] if own_day == as_of else [],
     )
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from telemetry.edge.repo import Repo
+
 if TYPE_CHECKING:
     from meta.night import Result, Step
 
@@ -74,12 +76,12 @@ class Display:
             print(text, end=end, file=sys.stderr, flush=True)
 
 
-def spent_since(started: float) -> dict[str, Any]:
+def spent_since(repo: Repo, started: float) -> dict[str, Any]:
     """Calls, cost and provider of all model calls since then, from their rows."""
     from telemetry.read import rows, store
 
     since = datetime.fromtimestamp(started, UTC)
-    con = store.connect(rows.Window(kind="llm_call", since=since))
+    con = store.connect(repo, rows.Window(kind="llm_call", since=since))
     row = con.execute(
         "select count(*), sum(cost_usd), count(*) filter (where cost_usd is null), max(provider) from events"
     ).fetchone()

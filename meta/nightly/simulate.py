@@ -21,7 +21,7 @@ from meta.nightly.stage import InPlace
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import write_atomic, write_json
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 CURVE = Path("telemetry/charts/nights.json")
 PICTURE = Path("telemetry/charts/nights.png")
@@ -34,11 +34,11 @@ SIMULATED = (
 IDENTITY = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")
 
 
-def simulate(args: argparse.Namespace, options: Sequence[str]) -> int:
+def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> int:
     """Run the nights, save curve and picture in the checkout, and tell how far it went."""
     from telemetry.edge.git import git
 
-    root = here().root.resolve()
+    root = repo.root.resolve()
     curve: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="ratchet-nights-") as scratch:
         copy = Path(scratch) / "copy"

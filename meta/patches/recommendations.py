@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.repo import REPORTS, Repo
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
     from agents.model.call import Model
 
-CRITIQUES = Path("meta/reports/cross_critiques.json")
+CRITIQUES = REPORTS / "cross_critiques.json"
 MAX_FILE_BYTES = 8_000_000
 MAX_CHARS = (
     2_000  # of a change or a reason; longer ones are refused, not cut: half an instruction is another one
@@ -68,9 +68,9 @@ def from_critiques(report: Mapping[str, Any]) -> Iterator[Recommendation]:
     yield from sorted(found, key=lambda one: one.priority)
 
 
-def read(path: Path | None) -> list[Recommendation]:
+def read(repo: Repo, path: Path | None) -> list[Recommendation]:
     """Those of a file that a person names, else those of the last critiques; none when there are no critiques."""
-    file = here() / (CRITIQUES if path is None else path)
+    file = repo / (CRITIQUES if path is None else path)
     if path is None and not file.exists():
         return []
     try:
@@ -123,7 +123,7 @@ def aimed(
 
 
 async def triaged(
-    given: Sequence[Recommendation], manifest: Manifest, model: Model
+    repo: Repo, given: Sequence[Recommendation], manifest: Manifest, model: Model
 ) -> tuple[list[Recommendation], list[SetAside]]:
     """Those that the meta agent finds to need code; a wording or a threshold belongs into the prompt."""
     from agents.base import build_agent
@@ -141,7 +141,7 @@ async def triaged(
         "protected_paths": list(manifest.protected_paths),
     }
     chosen = []
-    proposals = await build_agent(manifest.agent("meta_agent"), PromptSet(), model).arun(inputs)
+    proposals = await build_agent(manifest.agent("meta_agent"), PromptSet(repo), model).arun(inputs)
     for one, proposal in zip(asked, proposals, strict=True):
         if proposal["action"] == "code_patch":
             chosen.append(one)

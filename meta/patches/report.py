@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import markdown
 from telemetry.edge.files import write_atomic, write_json
-from telemetry.edge.repo import here
+from telemetry.edge.repo import REPORTS, Repo
 from telemetry.edge.text import clean, redact
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from meta.patches.trial import Attempt
     from meta.patches.writer import Written
 
-REPORT = Path("meta/reports/sandbox_report.json")
-BODY = Path("meta/reports/sandbox_report.md")
+REPORT = REPORTS / "sandbox_report.json"
+BODY = REPORT.with_suffix(".md")
 SCHEMA = Path(__file__).parents[1] / "sandbox_report.schema.json"
 VERSION = 1
 TEXT_CHARS, PATCH_CHARS = 2_000, 30_000  # kept of any foreign text, and of a patch
@@ -49,7 +49,7 @@ class Done:
     suites: Mapping[str, str]  # path -> SHA-256 of those that graded
 
 
-def write(done: Done, git_state: GitState, *, time_limit_s: float, seed: int) -> dict[str, Any]:
+def write(repo: Repo, done: Done, git_state: GitState, *, time_limit_s: float, seed: int) -> dict[str, Any]:
     """Leave the patch that passed in the tree, with its report and its decision; returns the report."""
     report = made(done, git_state, time_limit_s=time_limit_s, seed=seed)
     _check(report)
@@ -57,11 +57,11 @@ def write(done: Done, git_state: GitState, *, time_limit_s: float, seed: int) ->
     if winner is not None:
         from meta import guard
 
-        guard.apply_patch(winner.attempt.patch.encode(), "sandbox", here().root.resolve())
-    write_json(here() / REPORT, report)
-    write_atomic(here() / BODY, body(report))
+        guard.apply_patch(winner.attempt.patch.encode(), "sandbox", repo.root.resolve())
+    write_json(repo / REPORT, report)
+    write_atomic(repo / BODY, body(report))
     if winner is not None:
-        _decide(winner, report)
+        _decide(repo, winner, report)
     return report
 
 
@@ -229,13 +229,14 @@ def _effect(scores: Mapping[str, Any]) -> str:
     return f"{100 * (after - before):+.2f} points on {where}"
 
 
-def _decide(winner: Tried, report: Mapping[str, Any]) -> None:
+def _decide(repo: Repo, winner: Tried, report: Mapping[str, Any]) -> None:
     from eval.ledger.decisions import Decision, write_decision
 
     [change] = winner.attempt.changes
     row = next(row for row in report["attempts"] if row["verdict"] == "passed")
     scores = row["scores"]
     write_decision(
+        repo,
         Decision(
             decision="propose",
             kind="sandbox",
@@ -243,7 +244,7 @@ def _decide(winner: Tried, report: Mapping[str, Any]) -> None:
             date=report["metadata"]["generated_at"][:10],
             before_sha256=_sha256(change.before),
             after_sha256=_sha256(change.after),
-            report_sha256=_sha256((here() / REPORT).read_bytes()),
+            report_sha256=_sha256((repo / REPORT).read_bytes()),
             verdict={
                 "verdict": row["verdict"],
                 "effect": round(scores["after"] - scores["before"], 6),
@@ -251,7 +252,7 @@ def _decide(winner: Tried, report: Mapping[str, Any]) -> None:
                 **row["metrics"],
             },
             metadata=report["metadata"],
-        )
+        ),
     )
 
 

@@ -85,10 +85,11 @@ class Question:
         }
 
 
-async def ask(model: Model, manifest: Manifest, question: Question) -> tuple[list[Proposal], str]:
+async def ask(
+    model: Model, manifest: Manifest, prompts: PromptSet, question: Question
+) -> tuple[list[Proposal], str]:
     """The proposals, and who made them."""
     spec = proposer(manifest)
-    prompts = PromptSet()
     own = prompts.system(spec) if spec is not None else ""
     system = BETWEEN.join(text for text in (own, prompts.text(PROMPT).strip()) if text)
     asked = None if spec is None else spec.model

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.texts import variants
-from agents.texts.variants import Variant
+from agents.texts.variants import Variant, Variants
 from eval.ab import memory as ab_memory
-from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 
 ORIGINAL = "A"  # where the prompt started: kept for reference
 
@@ -23,6 +21,7 @@ ORIGINAL = "A"  # where the prompt started: kept for reference
 class Contenders:
     """The texts of one prompt."""
 
+    texts: Variants
     champion: Variant
     base: Variant  # what a new challenger should beat: the champion, or the winner that waits to be merged
     waiting: tuple[Variant, ...]
@@ -39,15 +38,16 @@ class Memory:
     winners: Mapping[str, str]
 
     @classmethod
-    def read(cls) -> Memory:
+    def read(cls, repo: Repo) -> Memory:
         """As it stands in decisions, report and history."""
-        return cls(ab_memory.rejected(), ab_memory.dethroned(), ab_memory.winners())
+        return cls(ab_memory.rejected(repo), ab_memory.dethroned(repo), ab_memory.winners(repo))
 
 
-def contenders(prompt: str, memory: Memory) -> Contenders:
+def contenders(repo: Repo, prompt: str, memory: Memory) -> Contenders:
     """Sort the texts of a prompt by what is known about them."""
-    champion = variants.champion(prompt)
-    others, _ = variants.challengers(prompt)
+    texts = Variants(repo, prompt)
+    champion = texts.champion()
+    others, _ = texts.challengers()
     told = {sha: f"it lost: {why}" for (path, sha), why in memory.rejected.items() if path == prompt}
     told |= {
         sha: f"a former champion ({why})" for (path, sha), why in memory.dethroned.items() if path == prompt
@@ -58,6 +58,7 @@ def contenders(prompt: str, memory: Memory) -> Contenders:
     out = [one for one in others if one.sha256 in told]
     there = {champion.sha256: "the champion's", **{one.sha256: f"challenger {one.name}" for one in others}}
     return Contenders(
+        texts,
         champion,
         winner or champion,
         tuple(one for one in others if one.sha256 not in told and one is not winner and one.name != ORIGINAL),
@@ -68,18 +69,14 @@ def contenders(prompt: str, memory: Memory) -> Contenders:
 
 def keep(found: Contenders, text: str, *, author: str, reason: str) -> Variant:
     """Write a new challenger: under the letter of one that lost, else under the next free one."""
-    prompt = found.champion.prompt
-    variants.ensure_variants(prompt)
+    found.texts.ensure()
     name = found.lost[0].name if found.lost else None
-    return variants.add_variant(prompt, text, source="proposal", author=author, reason=reason, name=name)
+    return found.texts.add(text, source="proposal", author=author, reason=reason, name=name)
 
 
 def clear(found: Contenders, taken: str | None) -> list[str]:
     """Let the files of challengers that lost hold the champion's text; `taken` is in use again. Their names."""
-    cleared = []
-    for one in found.lost:
-        if one.name != taken:
-            file = variants.variant_file(found.champion.prompt, one.name)
-            write_atomic(here() / file, found.champion.text)
-            cleared.append(one.name)
+    cleared = [one.name for one in found.lost if one.name != taken]
+    for name in cleared:
+        found.texts.restart(name)
     return cleared

@@ -12,8 +12,8 @@ from typing import Any
 from agents.manifest import AgentSpec, Manifest
 from agents.model.call import Model
 from agents.offline.model import OfflineModel
-from agents.texts import variants
 from agents.texts.prompt_set import PromptSet
+from agents.texts.variants import Variants
 from eval.grading.suite import Suite, load_suite
 from meta.evidence.known import read_json, tune_results
 from meta.offline.screen import NotSimple, OfflineScreen
@@ -23,7 +23,7 @@ from meta.proposals import search as climb
 from meta.proposals.contenders import Contenders, Memory, contenders
 from meta.proposals.screen import Mark, Marks, Screen, TrialScreen, Unit
 from meta.proposals.search import Climb, Effort, Proposal
-from telemetry.edge.repo import here
+from telemetry.edge.repo import REPORTS, Repo
 
 MAX_WAITING = 2  # challengers of one prompt that were not tested yet: more would only split the evidence
 LEAST_MENDED = 4  # cases: less can hardly be proved on as many unseen ones
@@ -86,6 +86,7 @@ class Drafter:
 
     def __init__(
         self,
+        repo: Repo,
         manifest: Manifest,
         model: Model,
         candidates: int,
@@ -94,12 +95,13 @@ class Drafter:
         concurrency: int,
         insist: bool = False,
     ) -> None:
-        self.manifest, self.model, self.seed = manifest, model, seed
+        self.repo, self.manifest, self.model, self.seed = repo, manifest, model, seed
+        self.prompts = PromptSet(repo)
         self.candidates, self.screen_cases, self.concurrency = candidates, screen_cases, concurrency
         self.offline = isinstance(getattr(model, "inner", model), OfflineModel)
         self.insist = insist  # also where earlier challengers lost
-        self.memory = Memory.read()
-        self.critiques = _critiques()
+        self.memory = Memory.read(repo)
+        self.critiques = _critiques(repo)
         self._suites: dict[str, Suite] = {}
 
     async def draft(self, prompt: str) -> Draft:
@@ -114,7 +116,7 @@ class Drafter:
             return Draft(
                 prompt, skipped=f"{unseen} holdout cases could not decide a test, {least} are needed"
             )
-        found = contenders(prompt, self.memory)
+        found = contenders(self.repo, prompt, self.memory)
         if len(found.waiting) >= MAX_WAITING:
             names = ", ".join(one.name for one in found.waiting)
             return Draft(prompt, found, skipped=f"challengers {names} wait to be tested")
@@ -130,7 +132,7 @@ class Drafter:
 
         async def ask(state: Climb, number: int) -> Sequence[Proposal]:
             question = self._question(prompt, specs, state, screen, number)
-            ideas, author = await proposer.ask(self.model, self.manifest, question)
+            ideas, author = await proposer.ask(self.model, self.manifest, self.prompts, question)
             authors.append(author)
             return ideas
 
@@ -163,9 +165,7 @@ class Drafter:
     def _lost(self, found: Contenders) -> int:
         """How many challengers of the present text were tested and kept out."""
         rejected = self.memory.rejected
-        tested = [
-            row for row in variants.lineage(found.base.prompt) if row.parent_sha256 == found.base.sha256
-        ]
+        tested = [row for row in found.texts.lineage() if row.parent_sha256 == found.base.sha256]
         return sum((found.base.prompt, row.sha256) in rejected for row in tested)
 
     def _effort(self, ideas: int) -> Effort:
@@ -178,21 +178,21 @@ class Drafter:
         units = [Unit(spec, case) for spec in specs for case in self._suite(spec).part("tune")]
         if self.offline:
             with contextlib.suppress(NotSimple):  # then by trials, on some of the cases
-                return await OfflineScreen(units, prompt, PromptSet()).prepare()
+                return await OfflineScreen(units, prompt, self.prompts).prepare()
         failing = {
             (spec.name, failure.case_id)
             for spec in specs
-            for failure in tune_results(spec, PromptSet().hash(spec)).failures
+            for failure in tune_results(self.repo, spec, self.prompts.hash(spec)).failures
         }
         random.Random(f"screen {self.seed}").shuffle(units)
         units.sort(key=lambda unit: (unit.spec.name, unit.case.id) not in failing)
         half = self.screen_cases // 2
         chosen = [*units[:half], *units[-half:]] if len(units) > 2 * half else units
-        return TrialScreen(chosen, prompt, self.model, self.concurrency)
+        return TrialScreen(chosen, prompt, self.prompts, self.model, self.concurrency)
 
     def _suite(self, spec: AgentSpec) -> Suite:
         if spec.eval_suite not in self._suites:
-            self._suites[spec.eval_suite] = load_suite(here(), spec.eval_suite)
+            self._suites[spec.eval_suite] = load_suite(self.repo, spec.eval_suite)
         return self._suites[spec.eval_suite]
 
     def _question(
@@ -210,7 +210,7 @@ class Drafter:
             [row for row in self.critiques.values() if row["target_agent"] in names],
             [
                 {"variant": row.variant, "reason": row.reason, "verdict": self._verdict(prompt, row.sha256)}
-                for row in variants.lineage(prompt)[-10:]
+                for row in Variants(self.repo, prompt).lineage()[-10:]
             ],
             OFFLINE_IDEAS if self.offline else self.candidates,
             self.seed + number,
@@ -222,7 +222,7 @@ class Drafter:
     def _about(self, prompt: str, specs: Sequence[AgentSpec], found: Contenders) -> proposal_checks.About:
         """What the text is held against: also the holdout cases, which the checker may know and nobody else."""
         cases = [case for spec in specs for case in self._suite(spec).cases]
-        schemas = [read_json(spec.output_schema) for spec in specs if spec.output_schema]
+        schemas = [read_json(self.repo, spec.output_schema) for spec in specs if spec.output_schema]
         return proposal_checks.About(
             self.manifest.protected_paths,
             found.tried,
@@ -255,9 +255,9 @@ def _shown(unit: Unit, mark: Mark) -> dict[str, Any]:
     }
 
 
-def _critiques() -> dict[str, dict[str, Any]]:
+def _critiques(repo: Repo) -> dict[str, dict[str, Any]]:
     """The issues of the latest critiques by id."""
-    report = read_json("meta/reports/cross_critiques.json") or {}
+    report = read_json(repo, REPORTS / "cross_critiques.json") or {}
     found = {}
     for critique in report.get("critiques") or ():
         for issue in critique.get("issues") or ():

@@ -67,14 +67,17 @@ class Screen(Protocol):
 class TrialScreen:
     """Marks by trials, like evals; costs what they cost."""
 
-    def __init__(self, units: Sequence[Unit], prompt: str, model: Model, concurrency: int) -> None:
-        self.units, self.prompt, self.model, self.concurrency = units, prompt, model, concurrency
+    def __init__(
+        self, units: Sequence[Unit], prompt: str, prompts: PromptSet, model: Model, concurrency: int
+    ) -> None:
+        self.units, self.prompt, self.prompts = units, prompt, prompts
+        self.model, self.concurrency = model, concurrency
         self.spent = 0
 
     async def marks(self, text: str, places: Iterable[int]) -> dict[int, Mark]:
         """One trial each; a case that an outage spoilt has no mark."""
         arm = f"screen-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-        prompts = PromptSet(overrides={self.prompt: text})
+        prompts = self.prompts.with_overrides({self.prompt: text})
         wanted = list(places)
         jobs = [Job(arm, prompts, self.units[place].spec, self.units[place].case) for place in wanted]
         by_case = {(job.spec.name, job.case.id): place for job, place in zip(jobs, wanted, strict=True)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo
 from telemetry.read.intervals import wilson
 
 OUTCOMES = Path("telemetry/outcomes.jsonl")
@@ -45,9 +45,9 @@ def unique_shares(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     }
 
 
-def load_outcomes(path: Path | None = None) -> list[dict[str, Any]]:
+def load_outcomes(repo: Repo, path: Path | None = None) -> list[dict[str, Any]]:
     """What happened next, one JSON object a line; no file is no outcome."""
-    file = here() / OUTCOMES if path is None else path
+    file = repo / OUTCOMES if path is None else path
     if not file.exists():
         return []
     rows = []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.repo import here, working_in
+from telemetry.edge.repo import Repo, here, working_in
 
 OK = 0  # done, also when there was nothing to do
 FOUND = 1  # a check found something
@@ -68,12 +68,13 @@ def number(*, zero: bool = False, most: float = math.inf) -> Callable[[str], flo
     return convert
 
 
-def entry(
-    parser: Callable[[], Parser],
-) -> Callable[[Callable[[argparse.Namespace], int]], Callable[..., int]]:
-    """Turn `main(args) -> int` into `main(argv=None) -> int` with the common flags and exit codes."""
+Body = Callable[[argparse.Namespace, Repo], int]
 
-    def decorate(body: Callable[[argparse.Namespace], int]) -> Callable[..., int]:
+
+def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
+    """Turn `main(args, repo) -> int` into `main(argv=None) -> int` with the common flags and exit codes."""
+
+    def decorate(body: Body) -> Callable[..., int]:
         @functools.wraps(body)
         def main(argv: Sequence[str] | None = None) -> int:
             try:
@@ -84,8 +85,8 @@ def entry(
             try:
                 if not root.is_dir():
                     raise BadInput(f"--root {root}: no such directory")
-                with working_in(root):
-                    return body(args)
+                with working_in(root) as repo:
+                    return body(args, repo)
             except BadInput as problem:
                 print(f"error: {_one_line(problem)}", file=sys.stderr)
                 return BAD_INPUT

@@ -21,13 +21,12 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from telemetry import logger
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.repo import SEALED, Repo
 from telemetry.read.rows import COLUMNS, MEASURES, NUMBERS, REQUIRED, TEXTS, Window, quoted, read_tail
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SEALED: Final = Path("telemetry/sealed")  # below it: dt=YYYY-MM-DD/*.parquet
 STAGING: Final = SEALED / "staging"  # a seal in progress, see telemetry.retention
 COMMIT: Final = "commit.json"  # in it: where the first sealed line stood, and where each staged file belongs
 MEMORY_LIMIT: Final = "180MB"  # of DuckDB; Python and its libraries come on top
@@ -45,7 +44,7 @@ class Snapshot:
     sealed: tuple[Path, ...]
 
 
-def connect(window: Window | None = None, *, extra: bool = False) -> DuckDBPyConnection:
+def connect(repo: Repo, window: Window | None = None, *, extra: bool = False) -> DuckDBPyConnection:
     """A connection with the views `events` and `lines`; with `extra`, a JSON column of all fields not in COLUMNS.
 
     `ts` is a timestamp in UTC; other columns are text, double or bigint as in COLUMNS.
@@ -63,14 +62,13 @@ def connect(window: Window | None = None, *, extra: bool = False) -> DuckDBPyCon
     con = duckdb.connect(config=settings)
     con.execute("set enable_progress_bar = false")  # it would go to stdout, into the middle of --json
     try:
-        _create_views(con, window, extra)
+        _create_views(con, snapshot(repo), window, extra)
     except duckdb.Error as problem:  # it says which file in its first line, then quotes our SQL
         raise BadInput(f"{SEALED}: cannot be read: {str(problem).splitlines()[0]}") from problem
     return con
 
 
-def _create_views(con: DuckDBPyConnection, window: Window, extra: bool) -> None:
-    now = snapshot()
+def _create_views(con: DuckDBPyConnection, now: Snapshot, window: Window, extra: bool) -> None:
     live, found = now.log, 0
     if window.last_n and now.log is not None:
         tail = read_tail(now.log, now.size, window)
@@ -102,17 +100,17 @@ def _create_views(con: DuckDBPyConnection, window: Window, extra: bool) -> None:
     con.execute("create view events as select * exclude (malformed) from lines where not malformed")
 
 
-def snapshot() -> Snapshot:
+def snapshot(repo: Repo) -> Snapshot:
     """The live log and its sealed files, as one consistent pair."""
-    with locked() as log:
+    with locked(repo) as log:
         size = 0 if log is None else os.fstat(log.fileno()).st_size
-        return Snapshot(log, size, _sealed_files(log))
+        return Snapshot(log, size, _sealed_files(repo, log))
 
 
 @contextmanager
-def locked(how: int = fcntl.LOCK_SH) -> Iterator[IO[bytes] | None]:
+def locked(repo: Repo, how: int = fcntl.LOCK_SH) -> Iterator[IO[bytes] | None]:
     """Hold off writers and the sealer; gives the open live log, which the caller keeps, or None if there is none."""
-    path = here() / logger.LOG_PATH
+    path = repo / logger.LOG_PATH
     while True:
         try:
             log = path.open("rb")
@@ -145,15 +143,15 @@ def _spooled(lines: list[bytes]) -> IO[bytes]:
     return file
 
 
-def _sealed_files(log: IO[bytes] | None) -> tuple[Path, ...]:
+def _sealed_files(repo: Repo, log: IO[bytes] | None) -> tuple[Path, ...]:
     """All Parquet files, and those of a seal that was committed but not yet put in place."""
-    return (*sorted((here() / SEALED).glob("dt=*/*.parquet")), *committed_but_staged(log))
+    return (*sorted((repo / SEALED).glob("dt=*/*.parquet")), *committed_but_staged(repo, log))
 
 
-def committed_but_staged(log: IO[bytes] | None) -> tuple[Path, ...]:
+def committed_but_staged(repo: Repo, log: IO[bytes] | None) -> tuple[Path, ...]:
     """The files of an interrupted seal whose lines have left the log; ask under the log's lock."""
-    staging = here() / STAGING
-    commit = read_commit()
+    staging = repo / STAGING
+    commit = read_commit(repo)
     if commit is None:
         return ()
     first = commit["first"]["line"].encode()
@@ -162,10 +160,10 @@ def committed_but_staged(log: IO[bytes] | None) -> tuple[Path, ...]:
     return tuple(staging / name for name in sorted(commit["files"]) if (staging / name).exists())
 
 
-def read_commit() -> dict[str, Any] | None:
+def read_commit(repo: Repo) -> dict[str, Any] | None:
     """What a seal in progress is about to do, once all of it is prepared."""
     try:
-        return dict(json.loads((here() / STAGING / COMMIT).read_bytes()))
+        return dict(json.loads((repo / STAGING / COMMIT).read_bytes()))
     except FileNotFoundError:
         return None
     except ValueError as problem:  # it was written whole or not at all: somebody else has been at it

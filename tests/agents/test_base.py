@@ -13,6 +13,7 @@ from agents.base import AgentError, AnswerError, BaseAgent, build_agent
 from agents.manifest import AgentSpec
 from agents.model.schema import listed
 from agents.texts.prompt_set import PromptSet
+from telemetry.edge.repo import here
 from tests.worlds.agent_kit import Says, built, rows
 
 ITEM = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
@@ -56,7 +57,7 @@ async def triple(inputs: Any) -> list[dict[str, Any]]:
 
 def agent(callable_: str, model: Any = None, **fields: Any) -> BaseAgent:
     spec = AgentSpec("tested", __name__, callable_, "macro", **fields)
-    return build_agent(spec, PromptSet(), model or Says({"items": []}))
+    return build_agent(spec, PromptSet(here()), model or Says({"items": []}))
 
 
 def test_a_run_is_one_row_with_its_reward() -> None:

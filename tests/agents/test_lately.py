@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agents.run.standing import BEFORE, RECENT, Standing, standings
 from telemetry import logger
+from telemetry.edge.repo import here
 
 
 def night(latency_ms: float = 10.0, agent: str = "macro_watcher", **fields: object) -> None:
@@ -13,7 +14,7 @@ def night(latency_ms: float = 10.0, agent: str = "macro_watcher", **fields: obje
 def test_the_last_runs_stand_against_those_before() -> None:
     for latency in [9000.0] * 5 + [100.0] * BEFORE + [700.0] * RECENT:
         night(latency)
-    standing = standings()["macro_watcher"]
+    standing = standings(here())["macro_watcher"]
     assert standing.telemetry == {
         "count": RECENT, "error_rate": 0.0, "p95_latency_ms": 700.0, "avg_cost_usd": 0.001, "avg_reward": None,
     }  # fmt: skip
@@ -22,9 +23,9 @@ def test_the_last_runs_stand_against_those_before() -> None:
 
 
 def test_without_history_there_is_nothing_to_compare() -> None:
-    assert standings() == {}
+    assert standings(here()) == {}
     night()
-    assert standings()["macro_watcher"].baseline == Standing().baseline
+    assert standings(here())["macro_watcher"].baseline == Standing().baseline
 
 
 def test_only_real_nights_count_and_outages_are_nobodys_fault() -> None:
@@ -35,15 +36,15 @@ def test_only_real_nights_count_and_outages_are_nobodys_fault() -> None:
     night(error="no answer", error_kind="provider")
     night(error="broke")
     night()
-    assert standings()["macro_watcher"].telemetry["count"] == 2
-    assert standings()["macro_watcher"].telemetry["error_rate"] == 0.5
+    assert standings(here())["macro_watcher"].telemetry["count"] == 2
+    assert standings(here())["macro_watcher"].telemetry["error_rate"] == 0.5
 
 
 def test_an_unknown_cost_is_left_out_and_scoring_versions_are_not_mixed() -> None:
     night(cost_usd=None, reward=0.5, scoring_version="1.0")
     night(cost_usd=0.004, reward=0.1, scoring_version="2.0")
     night(agent="vix_echo", reward=0.5, scoring_version="1.0")
-    found = standings()
+    found = standings(here())
     assert found["macro_watcher"].telemetry["avg_cost_usd"] == 0.004
     assert found["macro_watcher"].telemetry["avg_reward"] is None
     assert found["vix_echo"].telemetry["avg_reward"] == 0.5

@@ -12,6 +12,7 @@ import yaml
 
 from agents.manifest import GUIDELINES, load_manifest
 from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import Repo
 
 
 @pytest.fixture
@@ -41,26 +42,26 @@ def change(root: Path, agent: str | None = None, **fields: Any) -> None:
 
 def problem(root: Path) -> str:
     with pytest.raises(BadInput) as caught:
-        load_manifest(root)
+        load_manifest(Repo(root))
     return str(caught.value)
 
 
 def test_the_real_manifest_loads(repository: Path) -> None:
-    manifest = load_manifest(repository)
+    manifest = load_manifest(Repo(repository))
     names = {spec.name for spec in manifest.agents}
     assert {"macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent"} <= names
     assert all(spec.timeout_s > 0 and spec.enabled for spec in manifest.agents)
 
 
 def test_the_guidelines_affect_everyone_and_an_own_prompt_only_its_agent(repository: Path) -> None:
-    manifest = load_manifest(repository)
+    manifest = load_manifest(Repo(repository))
     assert set(manifest.prompts[GUIDELINES]) == {spec.name for spec in manifest.agents}
     assert manifest.prompts["agents/prompts/reviewer.md"] == ("reviewer",)
     assert manifest.agent("meta_agent").prompt_paths == (GUIDELINES, "agents/prompts/meta_system.md")
 
 
 def test_the_reviewer_reviews_everyone_but_itself(repository: Path) -> None:
-    manifest = load_manifest(repository)
+    manifest = load_manifest(Repo(repository))
     targets = {target for critic, target in manifest.critique_pairs if critic == "reviewer"}
     assert targets == {spec.name for spec in manifest.agents} - {"reviewer"}
 
@@ -68,7 +69,7 @@ def test_the_reviewer_reviews_everyone_but_itself(repository: Path) -> None:
 def test_defaults_hold_unless_an_agent_says_otherwise(checkout: Path) -> None:
     change(checkout, defaults={"timeout_s": 7, "enabled": False})
     change(checkout, "reviewer", enabled=True)
-    manifest = load_manifest(checkout)
+    manifest = load_manifest(Repo(checkout))
     assert manifest.agent("reviewer").timeout_s == 7
     assert manifest.agent("arbitrage_finder").timeout_s == 30
     assert [spec.name for spec in manifest.enabled()] == ["reviewer"]
@@ -145,10 +146,10 @@ def test_loading_runs_no_agent_code(checkout: Path, tmp_path: Path, monkeypatch:
     (tmp_path / "loud_agent.py").write_text("raise RuntimeError('imported')\ndef act(inputs): return []\n")
     monkeypatch.syspath_prepend(tmp_path)
     change(checkout, "vix_echo", module="loud_agent", callable="act")
-    assert load_manifest(checkout).agent("vix_echo").callable == "act"
+    assert load_manifest(Repo(checkout)).agent("vix_echo").callable == "act"
     assert "loud_agent" not in sys.modules
 
 
 def test_an_unknown_agent_is_told_with_those_there_are(repository: Path) -> None:
     with pytest.raises(BadInput, match=r"no agent 'x' \(there are: macro_watcher, "):
-        load_manifest(repository).agent("x")
+        load_manifest(Repo(repository)).agent("x")

@@ -20,6 +20,7 @@ from agents.market import snapshot
 from agents.run.source import packed
 from telemetry import logger, retention
 from telemetry.edge import cli
+from telemetry.edge.repo import Repo, here
 from tests.conftest import REPOSITORY
 from tests.worlds.loopback import Loopback, Reply, chat, error
 
@@ -448,7 +449,7 @@ class Days:
 def test_sealed_days_are_not_replayed_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     troupe(root, "good")
     assert orchestrator.main(["--replay", "4", "--quiet"]) == cli.OK
-    assert sum(retention.seal(today=dt.date(2999, 1, 1)).rows_by_day.values()) == 4
+    assert sum(retention.seal(here(), today=dt.date(2999, 1, 1)).rows_by_day.values()) == 4
     assert orchestrator.main(["--replay", "5", "--json", "--quiet"]) == cli.OK
     again = json.loads(capsys.readouterr().out)
     assert (again["runs"], again["skipped"]) == (1, 4)
@@ -551,7 +552,7 @@ def test_equal_inputs_have_equal_hashes() -> None:
 
 
 def test_the_real_manifest_has_someone_for_every_wave() -> None:
-    inputs = {spec.inputs for spec in load_manifest(REPOSITORY).enabled()}
+    inputs = {spec.inputs for spec in load_manifest(Repo(REPOSITORY)).enabled()}
     assert inputs == {"macro", "headlines", "quotes", "outputs", "findings"}
 
 

@@ -9,6 +9,7 @@ import pytest
 from agents.manifest import AgentSpec
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import Repo
 
 SPEC = AgentSpec("a", "m", "f", "macro", prompt="p/own.md", shared_prompts=("p/shared.md",))
 
@@ -18,7 +19,7 @@ def prompts(tmp_path: Path) -> PromptSet:
     (tmp_path / "p").mkdir()
     (tmp_path / "p/shared.md").write_text("Be brief.\n")
     (tmp_path / "p/own.md").write_text("Watch VIX.\n")
-    return PromptSet(tmp_path)
+    return PromptSet(Repo(tmp_path))
 
 
 def test_the_shared_text_stands_in_front(prompts: PromptSet) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from agents.texts import variants
+from agents.texts.variants import Variants
 from meta import prompt_variant_manager as manager
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import here, working_in
 
 PROMPT = "agents/prompts/reviewer.md"
 
@@ -34,23 +35,23 @@ def test_ensure_starts_every_variant_from_the_live_text(prompt: Path, tmp_path: 
     found = manager.ensure_variants(PROMPT)
     assert set(found) == {"A", "B", "champion"} and len(set(found.values())) == 1
     assert manager.load_variant(PROMPT, "B") == "Find defects.\n"
-    assert variants.challengers(PROMPT) == ([], {})
+    assert Variants(here(), PROMPT).challengers() == ([], {})
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     manager.ensure_variants(PROMPT)
     assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
 
 
 def test_challengers_are_distinct_texts(prompt: Path) -> None:
-    variants.ensure_variants(PROMPT)
-    added = variants.add_variant(
-        PROMPT, "Quote evidence.\n", source="hand", author="Ada", reason="critique 3"
+    manager.ensure_variants(PROMPT)
+    added = Variants(here(), PROMPT).add(
+        "Quote evidence.\n", source="hand", author="Ada", reason="critique 3"
     )
     assert added.name == "B"  # B was a copy of the champion: free
-    second = variants.add_variant(PROMPT, "Be brief.\n", source="proposal", author="model-x")
+    second = Variants(here(), PROMPT).add("Be brief.\n", source="proposal", author="model-x")
     assert second.name == "C"
-    (variants.here() / variants.variant_file(PROMPT, "D")).write_text("Be brief.\n")
-    assert [v.name for v in variants.challengers(PROMPT)[0]] == ["B", "C"]
-    origin = variants.origin(PROMPT, added.sha256)
+    (here() / Variants(here(), PROMPT).file("D")).write_text("Be brief.\n")
+    assert [v.name for v in Variants(here(), PROMPT).challengers()[0]] == ["B", "C"]
+    origin = Variants(here(), PROMPT).origin(added.sha256)
     assert origin is not None
     assert (origin.author, origin.parent_sha256) == ("Ada", variants.sha256("Find defects.\n"))
 
@@ -59,18 +60,18 @@ def test_challengers_are_distinct_texts(prompt: Path) -> None:
     "text", ["Find defects.\n", "", " \n", "x" * 70_000, "bell \x07", "Quote evidence.\n"]
 )
 def test_a_text_not_worth_keeping_is_refused(prompt: Path, text: str) -> None:
-    variants.ensure_variants(PROMPT)
-    variants.add_variant(PROMPT, "Quote evidence.\n", source="hand", author="")
+    manager.ensure_variants(PROMPT)
+    Variants(here(), PROMPT).add("Quote evidence.\n", source="hand", author="")
     with pytest.raises(BadInput):
-        variants.add_variant(PROMPT, text, source="proposal", author="")
+        Variants(here(), PROMPT).add(text, source="proposal", author="")
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "a/b", "", ".", "B.md", "B\n", "x" * 40])
 def test_a_variant_name_that_is_a_path_is_refused(prompt: Path, name: str) -> None:
     with pytest.raises(BadInput, match="variant"):
-        variants.load_variant(PROMPT, name)
+        manager.load_variant(PROMPT, name)
     with pytest.raises(BadInput):
-        variants.add_variant(PROMPT, "New.\n", source="proposal", author="", name=name or "..")
+        Variants(here(), PROMPT).add("New.\n", source="proposal", author="", name=name or "..")
 
 
 @pytest.mark.parametrize(
@@ -86,49 +87,49 @@ def test_a_variant_name_that_is_a_path_is_refused(prompt: Path, name: str) -> No
 )
 def test_a_path_that_is_no_prompt_is_refused(prompt: Path, path: str) -> None:
     with pytest.raises(BadInput):
-        variants.save_champion(path, "New.\n")
+        manager.save_champion(path, "New.\n")
     with pytest.raises(BadInput):
-        variants.ensure_variants(path)
+        manager.ensure_variants(path)
 
 
 def test_a_link_out_of_the_folder_is_not_followed(prompt: Path, tmp_path: Path) -> None:
-    variants.ensure_variants(PROMPT)
+    manager.ensure_variants(PROMPT)
     (tmp_path / "secret.txt").write_text("secret")
-    link = tmp_path / variants.variant_file(PROMPT, "C")
+    link = tmp_path / Variants(here(), PROMPT).file("C")
     link.symlink_to(tmp_path / "secret.txt")
-    assert "symbolic link" in variants.challengers(PROMPT)[1]["C"]
+    assert "symbolic link" in Variants(here(), PROMPT).challengers()[1]["C"]
 
 
 def test_an_unreadable_variant_is_named_and_the_others_stay(prompt: Path, tmp_path: Path) -> None:
-    variants.ensure_variants(PROMPT)
-    variants.add_variant(PROMPT, "Good.\n", source="hand", author="")
-    (tmp_path / variants.variant_file(PROMPT, "C")).write_bytes(b"\xff\xfe broken")
-    (tmp_path / variants.variant_file(PROMPT, "D")).mkdir()
-    good, problems = variants.challengers(PROMPT)
+    manager.ensure_variants(PROMPT)
+    Variants(here(), PROMPT).add("Good.\n", source="hand", author="")
+    (tmp_path / Variants(here(), PROMPT).file("C")).write_bytes(b"\xff\xfe broken")
+    (tmp_path / Variants(here(), PROMPT).file("D")).mkdir()
+    good, problems = Variants(here(), PROMPT).challengers()
     assert [v.name for v in good] == ["B"]
     assert "not UTF-8" in problems["C"] and "cannot be read" in problems["D"]
 
 
 def test_save_champion_replaces_both_files(prompt: Path, tmp_path: Path) -> None:
-    variants.ensure_variants(PROMPT)
+    manager.ensure_variants(PROMPT)
     manager.save_champion(PROMPT, "Better.\n")
-    assert prompt.read_text() == "Better.\n" == variants.champion(PROMPT).text
-    assert [v.name for v in variants.challengers(PROMPT)[0]] == ["A"]
+    assert prompt.read_text() == "Better.\n" == Variants(here(), PROMPT).champion().text
+    assert [v.name for v in Variants(here(), PROMPT).challengers()[0]] == ["A"]
 
 
 def test_a_champion_that_came_apart_from_the_live_prompt_is_refused_and_can_be_mended(prompt: Path) -> None:
-    variants.ensure_variants(PROMPT)
+    manager.ensure_variants(PROMPT)
     prompt.write_text("Edited by hand.\n")
     for action in (
-        lambda: variants.champion(PROMPT),
-        lambda: variants.ensure_variants(PROMPT),
-        lambda: variants.save_champion(PROMPT, "Better.\n"),
+        lambda: Variants(here(), PROMPT).champion(),
+        lambda: manager.ensure_variants(PROMPT),
+        lambda: manager.save_champion(PROMPT, "Better.\n"),
     ):
         with pytest.raises(BadInput, match=r"champion\.md: differs from the live prompt .*--take live"):
             action()
     assert manager.main(["ensure", PROMPT, "--take", "live", "--quiet"]) == cli.OK
-    assert variants.champion(PROMPT).text == "Edited by hand.\n"
-    origin = variants.origin(PROMPT, variants.sha256("Edited by hand.\n"))
+    assert Variants(here(), PROMPT).champion().text == "Edited by hand.\n"
+    origin = Variants(here(), PROMPT).origin(variants.sha256("Edited by hand.\n"))
     assert origin is not None
     assert (origin.source, origin.parent_sha256) == ("hand", variants.sha256("Find defects.\n"))
 
@@ -137,10 +138,10 @@ def test_a_champion_that_came_apart_from_the_live_prompt_is_refused_and_can_be_m
 def test_a_save_killed_between_the_two_files_is_completed_by_the_next(
     prompt: Path, tmp_path: Path, half: str
 ) -> None:
-    variants.ensure_variants(PROMPT)
+    manager.ensure_variants(PROMPT)
     (tmp_path / half).write_text("Better.\n")
-    variants.save_champion(PROMPT, "Better.\n")
-    assert variants.champion(PROMPT).text == "Better.\n"
+    manager.save_champion(PROMPT, "Better.\n")
+    assert Variants(here(), PROMPT).champion().text == "Better.\n"
 
 
 def test_commands(prompt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,7 +175,7 @@ def test_commands(prompt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_bad_input_is_one_line_and_writes_nothing(
     prompt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
-    variants.ensure_variants(PROMPT)
+    manager.ensure_variants(PROMPT)
     before = sorted(tmp_path.rglob("*"))
     assert manager.main(arguments) == cli.BAD_INPUT
     errors = capsys.readouterr().err

@@ -9,6 +9,9 @@ from tests.conftest import REPOSITORY
 
 
 def test_a_process_that_uses_the_sdk_and_duckdb_ends_without_a_word() -> None:
-    both = "from telemetry.read import store; store.connect(); from agents.model.sdk import sdk; sdk()"
+    both = (
+        "from agents.model.sdk import sdk; from telemetry.edge.repo import here; from telemetry.read import store\n"
+        "store.connect(here()); sdk()"
+    )
     done = subprocess.run([sys.executable, "-c", both], cwd=REPOSITORY, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

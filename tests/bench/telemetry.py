@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry import logger, retention
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import here, working_in
 from telemetry.read import store
 from tests.bench import Row
 from tests.worlds.eventlog import events
@@ -158,7 +158,7 @@ def rollups(root: Path, short: Path) -> list[Row]:
     )
     with working_in(root):
         start = time.perf_counter()
-        done = retention.seal()
+        done = retention.seal(here())
         sealing = time.perf_counter() - start
         assert sum(done.rows_by_day.values()) == EVENTS
         size = sum(path.stat().st_size for path in (root / store.SEALED).rglob("*.parquet")) / EVENTS

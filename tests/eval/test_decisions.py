@@ -8,8 +8,9 @@ from types import MappingProxyType
 
 import pytest
 
-from eval.ledger.decisions import FOLDER, Decision, decisions, write_decision
+from eval.ledger.decisions import Decision, decisions, write_decision
 from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import DECISIONS, here
 
 SHA = "a" * 64
 DECISION = Decision(
@@ -18,21 +19,21 @@ DECISION = Decision(
 
 
 def test_a_decision_reads_back_as_it_was_written(root: Path) -> None:
-    path = write_decision(DECISION)
-    assert path == FOLDER / "2026-11-16-ab_champion-reviewer.json"
-    assert list(decisions()) == [(path, DECISION)]
-    assert write_decision(DECISION) == path and len(list(decisions())) == 1
+    path = write_decision(here(), DECISION)
+    assert path == DECISIONS / "2026-11-16-ab_champion-reviewer.json"
+    assert list(decisions(here())) == [(path, DECISION)]
+    assert write_decision(here(), DECISION) == path and len(list(decisions(here()))) == 1
 
 
 def test_any_mapping_may_hold_the_evidence(root: Path) -> None:
-    path = write_decision(replace(DECISION, verdict=MappingProxyType({"effect": 0.1})))
-    assert list(decisions()) == [(path, DECISION)]
+    path = write_decision(here(), replace(DECISION, verdict=MappingProxyType({"effect": 0.1})))
+    assert list(decisions(here())) == [(path, DECISION)]
 
 
 def test_another_decision_of_the_same_day_gets_a_name_of_its_own(root: Path) -> None:
-    first = write_decision(DECISION)
-    second = write_decision(replace(DECISION, after_sha256="b" * 64))
-    assert second != first and len(list(decisions())) == 2
+    first = write_decision(here(), DECISION)
+    second = write_decision(here(), replace(DECISION, after_sha256="b" * 64))
+    assert second != first and len(list(decisions(here()))) == 2
 
 
 @pytest.mark.parametrize(
@@ -40,12 +41,12 @@ def test_another_decision_of_the_same_day_gets_a_name_of_its_own(root: Path) -> 
 )
 def test_a_malformed_decision_is_refused(root: Path, broken: dict[str, str]) -> None:
     with pytest.raises(BadInput, match=next(iter(broken))):
-        write_decision(replace(DECISION, **broken))  # type: ignore[arg-type]
-    assert not (root / FOLDER).exists()
+        write_decision(here(), replace(DECISION, **broken))  # type: ignore[arg-type]
+    assert not (root / DECISIONS).exists()
 
 
 def test_a_broken_file_is_named(root: Path) -> None:
-    (root / FOLDER).mkdir(parents=True)
-    (root / FOLDER / "2026-01-01-ab_champion-x.json").write_text("{")
+    (root / DECISIONS).mkdir(parents=True)
+    (root / DECISIONS / "2026-01-01-ab_champion-x.json").write_text("{")
     with pytest.raises(BadInput, match="2026-01-01-ab_champion-x"):
-        list(decisions())
+        list(decisions(here()))

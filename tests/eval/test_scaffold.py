@@ -14,6 +14,7 @@ import pytest
 from agents.manifest import load_manifest
 from eval import harness, scaffold
 from telemetry.edge import cli
+from telemetry.edge.repo import here
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def checkout(root: Path, repository: Path) -> Path:
 @pytest.mark.parametrize("kind", ["headlines", "macro"])
 def test_a_scaffolded_agent_is_graded_at_once_and_has_room_to_improve(checkout: Path, kind: str) -> None:
     assert scaffold.main(["port_watch", "--inputs", kind, "--quiet"]) == cli.OK
-    assert load_manifest().agent("port_watch").enabled
+    assert load_manifest(here()).agent("port_watch").enabled
     assert harness.main(["--quiet", "--agent", "port_watch"]) == cli.OK
     summary = json.loads((checkout / "eval/results/port_watch.json").read_text())["summary"]
     assert (summary["counted"], summary["passed"]) == (10, 9)

@@ -74,7 +74,7 @@ def case(number: int, right: bool = True, **inputs: Any) -> Case:
 
 
 def jobs(cases: list[Case], arm: str = "champion", trials: int = 1, spec: AgentSpec = SPEC) -> list[Job]:
-    prompts = PromptSet()
+    prompts = PromptSet(here())
     return [Job(arm, prompts, spec, each, number) for number in range(trials) for each in cases]
 
 

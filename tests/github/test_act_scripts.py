@@ -10,7 +10,7 @@ import pytest
 from meta import audit
 from meta.publish.kinds import KINDS
 from telemetry import logger, sync
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import Repo, working_in
 from tests.github.act_night import Night, full_tree
 from tests.worlds import proposal_repo as repo
 
@@ -114,7 +114,7 @@ def assert_explained(night: Night, branch: str, subject: str) -> None:
     """Once merged, the audit finds the change justified by the decision that came with it."""
     repo.git(night.tree, "pull", "-q", "origin", branch)
     with working_in(night.tree):
-        (finding,) = [one for one in audit.audit(night.tree) if one.subject == subject]
+        (finding,) = [one for one in audit.audit(Repo(night.tree)) if one.subject == subject]
     assert finding.explained, finding.why
     assert "by meta/decisions/" in finding.why
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from agents.manifest import MANIFEST
-from agents.texts import variants
 from eval.ledger.decisions import Decision, write_decision
 from meta import audit, prompt_variant_manager, retirement
+from meta import prompt_variant_manager as manager
 from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo, here
 from telemetry.logger import log_event
 from tests.conftest import REPOSITORY
 
@@ -30,7 +30,7 @@ def git(root: Path, *args: str) -> None:
 
 def switch_off(agent: str) -> None:
     """What a person does in an editor."""
-    write_atomic(here() / MANIFEST, retirement.switch([agent], enabled=False))
+    write_atomic(here() / MANIFEST, retirement.switch(here(), [agent], enabled=False))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def checkout(root: Path) -> Path:
         )
     (root / ".gitignore").write_text("telemetry/events.jsonl\n")
     for prompt in sorted((root / "agents/prompts").glob("*.md")):
-        variants.ensure_variants(f"agents/prompts/{prompt.name}")
+        manager.ensure_variants(f"agents/prompts/{prompt.name}")
     git(root, "init", "-q")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "start")
@@ -57,10 +57,11 @@ def sha256(path: Path) -> str:
 def promote(root: Path, text: str, verdict: str = "promote") -> Path:
     """What an A/B run leaves behind when it promotes."""
     before = sha256(root / PROMPT)
-    variants.save_champion(PROMPT, text)
+    manager.save_champion(PROMPT, text)
     (root / REPORT).parent.mkdir(parents=True, exist_ok=True)
     (root / REPORT).write_text(json.dumps({"made_up_for": text}))
     return root / write_decision(
+        here(),
         Decision(
             decision="promote",
             kind="ab_champion",
@@ -78,12 +79,12 @@ def promote(root: Path, text: str, verdict: str = "promote") -> Path:
                 "cases_used": 118,
             },
             metadata={},
-        )
+        ),
     )
 
 
 def unexplained(root: Path) -> list[str]:
-    return [finding.subject for finding in audit.audit(root) if not finding.explained]
+    return [finding.subject for finding in audit.audit(Repo(root)) if not finding.explained]
 
 
 def test_a_fresh_checkout_is_explained_by_where_it_started(checkout: Path) -> None:
@@ -109,7 +110,7 @@ def test_an_unrecorded_hand_edit_is_found_and_a_recorded_one_is_listed_as_such(
     assert audit.main([]) == 1
     assert f"ensure {PROMPT} --take live" in capsys.readouterr().out
     assert prompt_variant_manager.main(["ensure", PROMPT, "--take", "live", "--quiet"]) == 0
-    (finding,) = [finding for finding in audit.audit(checkout) if finding.subject == PROMPT]
+    (finding,) = [finding for finding in audit.audit(Repo(checkout)) if finding.subject == PROMPT]
     assert finding.explained and finding.why.startswith("hand edit, recorded")
 
 

@@ -13,7 +13,9 @@ import pytest
 from agents.llm_client import ModelOptions
 from agents.model.call import Completion, LLMError, Message, Model, log_call
 from agents.texts import variants
+from agents.texts.variants import Variants
 from eval.grading.suite import load_suite, split
+from meta import prompt_variant_manager as manager
 from meta import propose
 from meta.nightly import told as tellings
 from meta.proposals.report import markdown
@@ -89,7 +91,7 @@ def test_a_better_edit_becomes_a_challenger_with_its_lineage_and_reason(checkout
     (row,) = report["proposals"]
     assert (row["variant"], row["author"]) == ("B", "test/writer-1")
     assert (row["lines_added"], row["lines_removed"]) == (1, 1)
-    last = variants.lineage(PROMPT)[-1]
+    last = Variants(here(), PROMPT).lineage()[-1]
     assert (last.variant, last.source, last.author, last.sha256) == (
         "B",
         "proposal",
@@ -191,8 +193,8 @@ def test_a_text_that_waits_already_is_not_proposed_again() -> None:
 
 def test_no_more_than_two_challengers_wait() -> None:
     for name, value in (("B", "0.2 "), ("C", "0.15 ")):
-        variants.ensure_variants(PROMPT)
-        variants.add_variant(PROMPT, TEXT.replace("0.3 ", value), source="hand", author="", name=name)
+        manager.ensure_variants(PROMPT)
+        Variants(here(), PROMPT).add(TEXT.replace("0.3 ", value), source="hand", author="", name=name)
     model = Proposing(proposal(LOWER))
     report = propose.propose(model=model)
     assert model.asked == []
@@ -202,22 +204,22 @@ def test_no_more_than_two_challengers_wait() -> None:
 def test_a_challenger_that_lost_gives_its_letter_to_the_next_and_others_leave_the_race(
     checkout: Path,
 ) -> None:
-    variants.ensure_variants(PROMPT)
+    manager.ensure_variants(PROMPT)
     for name, value in (("B", "0.9 "), ("C", "0.8 ")):
         text = TEXT.replace("0.3 ", value)
-        variants.add_variant(PROMPT, text, source="hand", author="", name=name)
+        Variants(here(), PROMPT).add(text, source="hand", author="", name=name)
         history(checkout, variants.sha256(text), "keep")
     report = proposed(proposal(LOWER))
     assert report["proposals"][0]["variant"] == "B"
     assert report["cleared"] == [{"prompt": PROMPT, "variant": "C"}]
-    assert [one.name for one in variants.challengers(PROMPT)[0]] == ["B"]
+    assert [one.name for one in Variants(here(), PROMPT).challengers()[0]] == ["B"]
 
 
 def test_after_four_that_lost_only_a_person_asks_for_more(checkout: Path) -> None:
-    variants.ensure_variants(PROMPT)
+    manager.ensure_variants(PROMPT)
     for value in ("0.9 ", "0.8 ", "0.7 ", "0.6 "):
         text = TEXT.replace("0.3 ", value)
-        variants.add_variant(PROMPT, text, source="proposal", author="", name="B")
+        Variants(here(), PROMPT).add(text, source="proposal", author="", name="B")
         history(checkout, variants.sha256(text), "keep")
     report = proposed(proposal(LOWER))
     assert report["proposals"] == []
@@ -226,8 +228,8 @@ def test_after_four_that_lost_only_a_person_asks_for_more(checkout: Path) -> Non
 
 
 def test_a_winner_that_waits_to_be_merged_is_what_the_next_challenger_starts_from(checkout: Path) -> None:
-    variants.ensure_variants(PROMPT)
-    won = variants.add_variant(PROMPT, TEXT.replace("0.3 ", "0.2 "), source="hand", author="", name="B")
+    manager.ensure_variants(PROMPT)
+    won = Variants(here(), PROMPT).add(TEXT.replace("0.3 ", "0.2 "), source="hand", author="", name="B")
     history(checkout, won.sha256, "promote")
     report = proposed(proposal(edit("above: 0.2 ", "above: 0.1 ")))
     assert report["proposals"][0]["parent_sha256"] == won.sha256
@@ -343,12 +345,12 @@ def test_offline_and_trial_screens_agree() -> None:
     from meta.offline.screen import OfflineScreen
     from meta.proposals.screen import TrialScreen
 
-    spec = load_manifest().agents[0]
+    spec = load_manifest(here()).agents[0]
     units = [Unit(spec, case) for case in load_suite(here(), spec.eval_suite).part("tune")]
 
     async def both(text: str) -> tuple[Any, Any]:
-        fast = await OfflineScreen(units, PROMPT, PromptSet()).prepare()
-        slow = TrialScreen(units, PROMPT, offline(), 8)
+        fast = await OfflineScreen(units, PROMPT, PromptSet(here())).prepare()
+        slow = TrialScreen(units, PROMPT, PromptSet(here()), offline(), 8)
         places = range(len(units))
         return await fast.marks(text, places), await slow.marks(text, places)
 

@@ -24,7 +24,7 @@ from tests.conftest import REPOSITORY
 
 def switch_off(agent: str) -> None:
     """What a person does in an editor."""
-    write_atomic(here() / MANIFEST, retirement.switch([agent], enabled=False))
+    write_atomic(here() / MANIFEST, retirement.switch(here(), [agent], enabled=False))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def runs(agent: str, rewards: list[float | None], **fields: Any) -> Iterator[dic
 
 def states(events: list[dict[str, Any]], **limits: Any) -> dict[str, str]:
     with working_in(REPOSITORY):
-        manifest = load_manifest()
+        manifest = load_manifest(here())
     return {row["agent"]: row["state"] for row in retirement.assess(manifest, events, **limits)}
 
 
@@ -143,7 +143,7 @@ def test_hit_rate_lift_and_fill_rate_by_hand() -> None:
 
 def test_a_retired_agent_that_recovered_in_shadow_is_proposed_for_revival(checkout: Path) -> None:
     switch_off("vix_echo")
-    manifest = load_manifest()
+    manifest = load_manifest(here())
     rows = retirement.assess(manifest, list(runs("vix_echo", [0.6, 0.7] * 60, source="shadow")))
     assert {row["agent"]: row["state"] for row in rows}["vix_echo"] == "revival"
     assert retirement.assess(manifest, [])[-1]["state"] in {"retired", "no_telemetry"}
@@ -156,7 +156,7 @@ def test_disable_changes_one_line_and_keeps_every_comment(checkout: Path) -> Non
     added = [line for line in after if line not in before]
     assert [line.strip() for line in added] == ["enabled: false"]
     assert [line for line in after if line != added[0]] == before
-    assert not load_manifest().agent("vix_echo").enabled
+    assert not load_manifest(here()).agent("vix_echo").enabled
 
 
 def log_silence(agent: str, n: int) -> None:
@@ -181,8 +181,8 @@ def test_report_only_by_default_and_disable_writes_a_decision(
 
     assert retirement.main(["--disable", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["disabled"] == ["vix_echo"]
-    assert load_manifest().agent("arbitrage_finder").enabled  # execution_sensitive
-    assert not load_manifest().agent("vix_echo").enabled
+    assert load_manifest(here()).agent("arbitrage_finder").enabled  # execution_sensitive
+    assert not load_manifest(here()).agent("vix_echo").enabled
     (decision,) = (checkout / "meta/decisions").glob("*-retirement-vix_echo.json")
     assert json.loads(decision.read_text())["decision"] == "disable"
     assert [row["agent"] for row in retirement.retire_candidates()] == ["arbitrage_finder"]
@@ -215,12 +215,12 @@ def test_bad_flags_are_one_line(
 def test_a_broken_outcomes_line_is_named(root: Path) -> None:
     (root / "telemetry/outcomes.jsonl").write_text('{"date": "2026-03-02"}\n{"date": 3}\n')
     with pytest.raises(BadInput, match="line 2: date: must be a string"):
-        marginal.load_outcomes()
+        marginal.load_outcomes(here())
 
 
 def test_a_hostile_agent_name_in_the_telemetry_stays_text() -> None:
     with working_in(REPOSITORY):
-        manifest = load_manifest()
+        manifest = load_manifest(here())
     rows = retirement.assess(manifest, list(runs("@everyone <script>|x", [0.1] * 3)))
     rule = {"min_n": 100, "reward_floor": 0.05, "window": 200, "sources": ["runtime"]}
     body = markdown({"rule": rule, "candidates": [], "agents": rows, "disabled": [], "offline": False})

@@ -50,7 +50,9 @@ def checkout(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def tried(model: Any, *given: Recommendation, **options: Any) -> dict[str, Any]:
-    return sandbox.run(given or (LOWER,), load_manifest(), model, **{"triage": False, **options})
+    return sandbox.run(
+        here(), given or (LOWER,), load_manifest(here()), model, **{"triage": False, **options}
+    )
 
 
 def bench(checkout: Path, **parts: Any) -> Sandbox:
@@ -303,7 +305,7 @@ def test_an_outage_stops_early_and_keeps_what_was_done(
     assert report["stopped"] == "max_usd reached" and not report["patched"]
     assert [row["reason"] for row in report["set_aside"]] == ["not tried: stopped early"]
     args = sandbox.parser().parse_args(["--quiet"])
-    assert sandbox._told(report, args) == cli.STOPPED
+    assert sandbox._told(here(), report, args) == cli.STOPPED
     assert "stopped early: max_usd reached" in capsys.readouterr().err
 
 
@@ -336,7 +338,7 @@ def test_critiques_are_sorted_out_before_anything_is_written(checkout: Path) -> 
         },
     ]
     repo.write(checkout, "meta/reports/cross_critiques.json", json.dumps({"critiques": critiques}))
-    report = tried(offline(), *recommendations.read(None), triage=True, commands=QUICK)
+    report = tried(offline(), *recommendations.read(here(), None), triage=True, commands=QUICK)
     assert report["patched"] and [row["origin"] for row in report["attempts"]] == ["critique by reviewer"]
     reasons = {row["change"][:20]: row["reason"] for row in report["set_aside"] if row["agent"] == "level"}
     assert "the meta agent says reject" in reasons["Mend the prompt word"]

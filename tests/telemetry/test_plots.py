@@ -12,6 +12,7 @@ import pytest
 
 from telemetry import plots
 from telemetry.edge import cli
+from telemetry.edge.repo import here
 from telemetry.logger import log_event
 from telemetry.read import figures
 from telemetry.read.rows import Window
@@ -50,9 +51,9 @@ def test_every_chart_is_a_picture_of_twice_the_width_of_a_readme(
 
 def test_the_same_rows_give_the_same_bytes(root: Path) -> None:
     write_events(100)
-    plots.plot()
+    plots.plot(here(), Window(kind="run"))
     first = [(root / plots.CHARTS / name).read_bytes() for name in ALL]
-    plots.plot()
+    plots.plot(here(), Window(kind="run"))
     assert [(root / plots.CHARTS / name).read_bytes() for name in ALL] == first
 
 
@@ -66,7 +67,7 @@ def test_a_chart_without_its_figures_is_not_drawn_and_an_old_one_does_not_linger
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_events(50)
-    plots.plot()
+    plots.plot(here(), Window(kind="run"))
     write(line(cost_usd=None), line(cost_usd=None))
     assert plots.main([]) == cli.OK
     assert drawn(root) == ["latency_by_agent.png", "reward_over_time.png"]
@@ -82,7 +83,7 @@ def test_a_single_run_can_be_drawn(only: bytes) -> None:
 def test_unusual_names_and_many_agents_stay_legible(root: Path) -> None:
     names = ["$x_1^2$", "日本", "a" * 80, *(f"agent_{number}" for number in range(40))]
     write(*(line(agent=name, event_id=f"{n}") for n, name in enumerate(names)), *[line(agent="busy")] * 30)
-    series = plots.load(Window())
+    series = plots.load(here(), Window())
     assert len(series) == len(figures.COLOURS) + 1
     assert "busy" in [one.name for one in series]
     assert series[-1].name.endswith("others")
@@ -94,7 +95,7 @@ def test_unusual_names_and_many_agents_stay_legible(root: Path) -> None:
 @pytest.mark.parametrize("slowest_ms", [5, 900, 90_000])
 def test_the_labels_of_a_latency_axis_never_run_into_each_other(slowest_ms: float) -> None:
     write(*(line(latency_ms=latency, event_id=f"{latency}") for latency in (0.2, 1, slowest_ms)))
-    figure = figures.latency_by_agent(plots.load(Window()))
+    figure = figures.latency_by_agent(plots.load(here(), Window()))
     figures.png(figure)
     (axes,) = figure.axes
     low, high = axes.get_xlim()
@@ -109,7 +110,7 @@ def test_only_the_newest_scoring_version_is_drawn() -> None:
         line(reward=9.0, scoring_version="1.0"),
         line(reward=0.5, scoring_version="1.1", ts="2026-10-02T00:00:00.000Z"),
     )
-    (series,) = plots.load(Window())
+    (series,) = plots.load(here(), Window())
     np.testing.assert_array_equal(series.reward, [np.nan, 0.5])
 
 
@@ -130,7 +131,7 @@ def test_json_says_what_was_drawn(capsys: pytest.CaptureFixture[str]) -> None:
 def test_production_runs_are_drawn_on_the_day_they_stood_on_and_exercises_only_if_asked(root: Path) -> None:
     log_event("a", "r", 1.0, cost_usd=0.0, reward=0.2, source="replay", as_of="2026-03-02")
     log_event("a", "r", 1.0, cost_usd=0.0, reward=0.9, source="eval")
-    (shown,) = plots.load(Window(kind="run"))
+    (shown,) = plots.load(here(), Window(kind="run"))
     assert [str(day)[:10] for day in shown.ts] == ["2026-03-02"] and list(shown.reward) == [0.2]
-    (asked,) = plots.load(Window(kind="run", source="eval"))
+    (asked,) = plots.load(here(), Window(kind="run", source="eval"))
     assert list(asked.reward) == [0.9]

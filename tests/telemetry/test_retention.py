@@ -17,7 +17,7 @@ import pytest
 from telemetry import logger, retention
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import here, working_in
 from telemetry.read import store
 from tests.worlds.eventlog import event, events, line, log_path, write, write_events
 
@@ -51,7 +51,7 @@ def stop_at(wanted: str) -> Any:
 
 
 def ids() -> list[str]:
-    with store.connect() as con:
+    with store.connect(here()) as con:
         return [found for (found,) in con.execute("select event_id from events order by event_id").fetchall()]
 
 
@@ -70,7 +70,7 @@ def mixed_log() -> list[str]:
 
 def test_finished_days_move_and_today_stays(root: Path) -> None:
     expected = mixed_log()
-    done = retention.seal(TODAY)
+    done = retention.seal(here(), TODAY)
     assert done.rows_by_day == {"2026-10-01": 30, "2026-10-02": 30}
     assert sealed_files(root) == ["dt=2026-10-01", "dt=2026-10-02"]
     assert ids() == expected
@@ -82,18 +82,18 @@ def test_finished_days_move_and_today_stays(root: Path) -> None:
 
 def test_sealing_twice_seals_nothing_twice(root: Path) -> None:
     expected = mixed_log()
-    retention.seal(TODAY)
-    assert retention.seal(TODAY).rows_by_day == {}
+    retention.seal(here(), TODAY)
+    assert retention.seal(here(), TODAY).rows_by_day == {}
     assert len(sealed_files(root)) == 2
     assert ids() == expected
 
 
 def test_a_late_line_of_a_sealed_day_is_sealed_beside_it(root: Path) -> None:
     write(line(event_id="early"))
-    retention.seal(TODAY)
+    retention.seal(here(), TODAY)
     with log_path().open("ab") as log:
         log.write(line(event_id="late") + b"\n")
-    retention.seal(TODAY)
+    retention.seal(here(), TODAY)
     assert sealed_files(root) == ["dt=2026-10-01"] * 2
     assert ids() == ["early", "late"]
 
@@ -103,17 +103,17 @@ def test_a_seal_interrupted_at_any_step_loses_and_doubles_nothing(step: str, roo
     expected = mixed_log()
     malformed = 2
     with pytest.raises(Crash):
-        retention.seal(TODAY, at=stop_at(step))
+        retention.seal(here(), TODAY, at=stop_at(step))
     assert ids() == expected, "as seen by a reader before anyone recovers"
     with log_path().open("ab") as log:
         log.write(line(event_id="zz-after", ts="2026-10-03T23:00:00.000Z") + b"\n")
     expected = [*expected, "zz-after"]
     assert ids() == expected
-    retention.seal(TODAY)
+    retention.seal(here(), TODAY)
     assert ids() == expected
     assert sealed_files(root) == ["dt=2026-10-01", "dt=2026-10-02"]
     assert not (root / store.STAGING).exists()
-    with store.connect() as con:
+    with store.connect(here()) as con:
         assert con.execute("select count(*) from lines where malformed").fetchone() == (malformed,)
 
 
@@ -124,15 +124,15 @@ def test_a_sealer_killed_at_a_step_is_recovered_from(step: str, root: Path) -> N
     expected = mixed_log()
     program = (
         "import os, signal, sys; from datetime import date; from pathlib import Path\n"
-        "from telemetry import retention\nfrom telemetry.edge.repo import working_in\n"
+        "from telemetry import retention\nfrom telemetry.edge.repo import here, working_in\n"
         "def at(step):\n"
         f"    if step.startswith({step.split(' first')[0]!r}): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "with working_in(Path(sys.argv[1])): retention.seal(date(2026, 10, 3), at=at)\n"
+        "with working_in(Path(sys.argv[1])): retention.seal(here(), date(2026, 10, 3), at=at)\n"
     )
     killed = subprocess.run([sys.executable, "-c", program, str(root)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert ids() == expected
-    retention.seal(TODAY)
+    retention.seal(here(), TODAY)
     assert ids() == expected
     assert sealed_files(root) == ["dt=2026-10-01", "dt=2026-10-02"]
 
@@ -141,9 +141,9 @@ def test_a_recovery_that_is_interrupted_in_turn_is_recovered_from(root: Path) ->
     expected = mixed_log()
     for step in ("commit written", "log renamed", "placed first", "commit removed"):
         with pytest.raises(Crash):
-            retention.seal(TODAY, at=stop_at(step))
+            retention.seal(here(), TODAY, at=stop_at(step))
         assert ids() == expected
-    retention.seal(TODAY)
+    retention.seal(here(), TODAY)
     assert ids() == expected
     assert sealed_files(root) == ["dt=2026-10-01", "dt=2026-10-02"]
 
@@ -153,7 +153,7 @@ def test_a_wrong_row_count_leaves_the_log_untouched(root: Path, monkeypatch: pyt
     before = log_path().read_bytes()
     monkeypatch.setattr(retention, "_columns", lambda row: b"")
     with pytest.raises(Stopped, match="the log is untouched"):
-        retention.seal(TODAY)
+        retention.seal(here(), TODAY)
     assert log_path().read_bytes() == before
     monkeypatch.undo()
     with working_in(root):
@@ -168,14 +168,14 @@ def test_lines_that_parquet_would_change_stay_in_the_log() -> None:
         json.dumps(event(event_id="c", tokens_in=2**70)).encode(),
     ]
     write(*odd, line(event_id="d"))
-    assert sum(retention.seal(TODAY).rows_by_day.values()) == 1
+    assert sum(retention.seal(here(), TODAY).rows_by_day.values()) == 1
     assert log_path().read_bytes().splitlines() == odd
     assert ids() == ["a", "b", "b2", "c", "d"]
 
 
 def test_a_torn_tail_stays_for_the_next_writer_to_close_off() -> None:
     write(line(event_id="a"), line()[:30], end=b"")
-    retention.seal(TODAY)
+    retention.seal(here(), TODAY)
     assert log_path().read_bytes() == line()[:30]
     logger.log_event("reviewer", "r", 1.0)
     assert log_path().read_bytes().count(b"\n") == 2
@@ -186,8 +186,8 @@ def test_every_field_comes_back_from_parquet() -> None:
         mood="calm", nested={"a": [1, None]}, raw_output="ß\n" * 10, error="x", error_kind="agent"
     )
     write(json.dumps(original).encode())
-    retention.seal(TODAY)
-    with store.connect(extra=True) as con:
+    retention.seal(here(), TODAY)
+    with store.connect(here(), extra=True) as con:
         found = con.execute("select * from events")
         names = [column[0] for column in found.description or ()]
         row = dict(zip(names, found.fetchall()[0], strict=True))
@@ -199,7 +199,7 @@ def test_every_field_comes_back_from_parquet() -> None:
 def test_the_log_keeps_its_permissions() -> None:
     mixed_log()
     log_path().chmod(0o640)
-    retention.seal(TODAY)
+    retention.seal(here(), TODAY)
     assert log_path().stat().st_mode & 0o777 == 0o640
 
 
@@ -211,7 +211,7 @@ def test_a_second_sealer_gives_way(capsys: pytest.CaptureFixture[str]) -> None:
         if step == "lines split":
             inside.append(retention.main(["seal"]))
 
-    retention.seal(TODAY, at=at)
+    retention.seal(here(), TODAY, at=at)
     assert inside == [cli.STOPPED]
     assert "another seal is running" in capsys.readouterr().err
 
@@ -225,7 +225,7 @@ def test_a_log_replaced_during_the_seal_is_left_alone(root: Path) -> None:
             (root / "other").rename(log_path())
 
     with pytest.raises(Stopped, match="replaced by someone else"):
-        retention.seal(TODAY, at=at)
+        retention.seal(here(), TODAY, at=at)
     assert log_path().read_bytes() == line(event_id="other") + b"\n"
 
 
@@ -240,7 +240,7 @@ def test_the_script_seals_up_to_yesterday(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_without_a_log_there_is_nothing_to_seal() -> None:
-    assert retention.seal(TODAY).rows_by_day == {}
+    assert retention.seal(here(), TODAY).rows_by_day == {}
 
 
 def _append_events(root: Path, writer: int, count: int) -> None:
@@ -271,10 +271,10 @@ def test_writers_append_through_seals_and_readers_see_each_row_once(root: Path) 
     reader.start()
     seals = 0
     while any(writer.is_alive() for writer in writers):
-        seals += bool(retention.seal(TODAY).rows_by_day)
+        seals += bool(retention.seal(here(), TODAY).rows_by_day)
     done.set()
     reader.join()
-    retention.seal(TODAY)
+    retention.seal(here(), TODAY)
     assert problems == []
     assert seals >= 1
     assert ids() == sorted(f"{n}-{number:05d}" for n in range(2) for number in range(3000))
@@ -282,6 +282,6 @@ def test_writers_append_through_seals_and_readers_see_each_row_once(root: Path) 
 
 def test_a_seal_needs_no_more_than_a_few_bytes_an_event(root: Path) -> None:
     write_events(5000, days=1)
-    done = retention.seal(TODAY)
+    done = retention.seal(here(), TODAY)
     assert done.bytes_sealed == sum(path.stat().st_size for path in (root / store.SEALED).rglob("*.parquet"))
     assert done.bytes_sealed / 5000 <= 70

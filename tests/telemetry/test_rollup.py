@@ -14,7 +14,7 @@ import pytest
 
 from telemetry import logger, retention, rollup
 from telemetry.edge import cli
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import SUMMARY, Repo, here, working_in
 from telemetry.read import store
 from telemetry.read.rows import Window
 from tests.worlds.eventlog import line, log_path, write, write_events
@@ -72,7 +72,7 @@ def test_the_summary_holds_every_key_that_is_promised() -> None:
 def test_figures_agree_with_numpy_wherever_the_rows_lie(sealed_before: date | None) -> None:
     rows = write_events(3000)
     if sealed_before:
-        retention.seal(sealed_before)
+        retention.seal(here(), sealed_before)
     summary = rollup.rollup(last_n=0)
     assert summary["count"] == 3000
     for agent, figures in summary["by_agent"].items():
@@ -100,7 +100,7 @@ def test_figures_agree_with_numpy_wherever_the_rows_lie(sealed_before: date | No
 def test_duckdb_interpolates_percentiles_as_numpy_does() -> None:
     values = [3.0, 1.0, 10.0, 2.0]
     write(*(line(latency_ms=value) for value in values))
-    with store.connect() as con:
+    with store.connect(here()) as con:
         sql = "select percentile_cont(array[0.5, 0.95]) within group (order by latency_ms) from events"
         found = con.execute(sql).fetchone()
     assert found is not None
@@ -169,7 +169,7 @@ def test_bad_flags_are_refused_in_one_line(
     error = capsys.readouterr().err
     assert complaint in error
     assert error.count("\n") == 1
-    assert not (root / rollup.SUMMARY_PATH).exists()
+    assert not (root / SUMMARY).exists()
 
 
 def test_one_run_has_a_mean_but_no_interval() -> None:
@@ -231,8 +231,8 @@ def test_a_line_half_written_during_the_scan_is_not_called_malformed(
     log.write_bytes(log.read_bytes() + whole[:40])
     scan = rollup._scan
 
-    def while_the_writer_goes_on(window: Window) -> Any:
-        found = scan(window)
+    def while_the_writer_goes_on(repo: Repo, window: Window) -> Any:
+        found = scan(repo, window)
         if not log.read_bytes().endswith(whole):
             log.write_bytes(log.read_bytes() + whole[40:])
         return found

@@ -17,13 +17,13 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import write_atomic, write_json
 from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo, here
 from tests.conftest import REPOSITORY
 
 
 def run(body: str, capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
     @cli.entry(lambda: cli.Parser("a script", prog="a"))
-    def main(args: argparse.Namespace) -> int:
+    def main(args: argparse.Namespace, repo: Repo) -> int:
         if body == "bad":
             raise BadInput("agents/manifest.yaml: agents.x.timeout_s: must be > 0\nsecond line")
         if body == "stopped":
@@ -34,7 +34,7 @@ def run(body: str, capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int,
             raise OSError(errno.ENOSPC, "No space left on device")
         if body == "interrupted":
             raise KeyboardInterrupt
-        print(here().root)
+        print(repo.root)
         return cli.OK
 
     code = main(list(argv))

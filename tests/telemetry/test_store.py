@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from telemetry import retention
 from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import here
 from telemetry.read import rows, store
 from telemetry.read.rows import Window
 from tests.worlds.eventlog import event, line, write, write_events
@@ -57,7 +58,7 @@ WELL_FORMED = {
 
 def counted(window: Window | None = None) -> tuple[int, int]:
     """Rows and malformed lines in the view."""
-    with store.connect(window) as con:
+    with store.connect(here(), window) as con:
         sql = "select count(*) filter (where not malformed), count(*) filter (where malformed) from lines"
         found = con.execute(sql).fetchone()
     assert found is not None
@@ -65,7 +66,7 @@ def counted(window: Window | None = None) -> tuple[int, int]:
 
 
 def ids(window: Window | None = None) -> list[str]:
-    with store.connect(window) as con:
+    with store.connect(here(), window) as con:
         return [found for (found,) in con.execute("select event_id from events order by event_id").fetchall()]
 
 
@@ -98,7 +99,7 @@ def test_a_log_that_begins_with_garbage_or_ends_torn_is_read() -> None:
 
 def test_without_a_log_the_view_is_empty_and_typed() -> None:
     assert counted() == (0, 0)
-    with store.connect(extra=True) as con:
+    with store.connect(here(), extra=True) as con:
         assert con.execute("select ts, latency_ms, extra from events").fetchall() == []
 
 
@@ -110,7 +111,7 @@ def test_an_empty_log_is_no_rows() -> None:
 
 def test_columns_come_typed_and_the_rest_as_extra() -> None:
     write(line(mood="calm", note=None, nested={"k": None}))
-    with store.connect(extra=True) as con:
+    with store.connect(here(), extra=True) as con:
         sql = "select ts, latency_ms, tokens_in, error, extra from events"
         assert con.execute(sql).fetchall() == [
             (datetime(2026, 10, 1, 12), 820.5, 900, None, '{"mood":"calm","note":null,"nested":{"k":null}}')
@@ -119,11 +120,11 @@ def test_columns_come_typed_and_the_rest_as_extra() -> None:
 
 def test_sealed_and_live_rows_look_alike() -> None:
     write(line(event_id="a", mood="calm"), line(event_id="b", cost_usd=None))
-    with store.connect(extra=True) as con:
+    with store.connect(here(), extra=True) as con:
         live = con.execute("select * from events order by event_id").fetchall()
-    retention.seal(date(2026, 10, 2))
-    assert (store.here() / store.logger.LOG_PATH).read_bytes() == b""
-    with store.connect(extra=True) as con:
+    retention.seal(here(), date(2026, 10, 2))
+    assert (here() / store.logger.LOG_PATH).read_bytes() == b""
+    with store.connect(here(), extra=True) as con:
         sealed = con.execute("select * from events order by event_id").fetchall()
     assert live == sealed
 
@@ -145,14 +146,14 @@ def test_the_last_n_count_only_what_matches() -> None:
 @pytest.mark.parametrize("last_n", [1, 7, 40, 99, 100, 500])
 def test_the_last_n_reach_from_the_live_log_back_into_sealed_days(last_n: int) -> None:
     written = write_events(100, days=4)
-    retention.seal(date(2026, 10, 4))
+    retention.seal(here(), date(2026, 10, 4))
     expected = sorted(row["event_id"] for row in written[-last_n:])
     assert ids(Window(last_n=last_n)) == expected
 
 
 def test_since_is_a_bound_on_time_in_every_tier() -> None:
     written = write_events(100, days=4)
-    retention.seal(date(2026, 10, 3))
+    retention.seal(here(), date(2026, 10, 3))
     bound = datetime(2026, 10, 2, 12, tzinfo=UTC)
     expected = [row["event_id"] for row in written if row["ts"] >= "2026-10-02T12"]
     assert ids(Window(since=bound)) == expected
@@ -185,8 +186,8 @@ def test_the_tail_reads_only_the_end_of_the_log(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_connection_is_a_snapshot_that_a_seal_does_not_disturb() -> None:
     write_events(60, days=3)
-    with store.connect() as con:
-        retention.seal(date(2026, 11, 1))
+    with store.connect(here()) as con:
+        retention.seal(here(), date(2026, 11, 1))
         assert con.execute("select count(*), count(distinct event_id) from events").fetchone() == (60, 60)
     assert counted() == (60, 0)
 
@@ -223,6 +224,6 @@ def test_sealed_data_that_cannot_be_read_is_named_in_one_line(name: str, window:
     path.parent.mkdir(parents=True)
     path.write_text("junk")
     with pytest.raises(BadInput) as refused:
-        store.connect(window)
+        store.connect(here(), window)
     assert path.name in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -13,7 +13,7 @@ from agents.manifest import AgentSpec, Manifest, load_manifest
 from agents.model.call import Completion, Message, Model, log_call
 from agents.offline.model import OfflineModel
 from agents.texts.prompt_set import PromptSet
-from telemetry.edge.repo import here
+from telemetry.edge.repo import Repo, here
 from tests.conftest import REPOSITORY
 
 _MANIFEST: list[Manifest] = []
@@ -22,7 +22,7 @@ _MANIFEST: list[Manifest] = []
 def spec(name: str) -> AgentSpec:
     """An agent of the real manifest."""
     if not _MANIFEST:
-        _MANIFEST.append(load_manifest(REPOSITORY))
+        _MANIFEST.append(load_manifest(Repo(REPOSITORY)))
     return _MANIFEST[0].agent(name)
 
 
@@ -31,7 +31,7 @@ def built(name: str, prompt: str | None = None, model: Model | None = None) -> B
     entry = spec(name)
     overrides = {str(entry.prompt): rules(name) if prompt is None else prompt}
     offline = OfflineModel(analysts=load_domain(entry.domain).analysts)
-    return build_agent(entry, PromptSet(REPOSITORY, overrides), model or offline)
+    return build_agent(entry, PromptSet(Repo(REPOSITORY), overrides), model or offline)
 
 
 def rules(name: str) -> str:

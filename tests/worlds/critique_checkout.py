@@ -10,7 +10,7 @@ from typing import Any
 from agents.manifest import load_manifest
 from agents.texts.prompt_set import PromptSet
 from eval.grading.suite import split
-from telemetry.edge.repo import working_in
+from telemetry.edge.repo import here, working_in
 from tests.conftest import REPOSITORY
 from tests.worlds import eval_checkout
 
@@ -59,8 +59,8 @@ def wrong(case_id: str, tag: str) -> dict[str, Any]:
 
 def results(root: Path, rows: list[dict[str, Any]], agent: str = "alpha") -> None:
     with working_in(root):
-        spec = load_manifest().agent(agent)
-        hashed = PromptSet().hash(spec)
+        spec = load_manifest(here()).agent(agent)
+        hashed = PromptSet(here()).hash(spec)
     put(root, f"eval/results/{agent}.json", {"results": rows, "metadata": {"prompt_hash": hashed}})
 
 

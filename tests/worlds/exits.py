@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from telemetry.edge import cli
+from telemetry.edge.repo import Repo
 
 
 def parser() -> cli.Parser:
@@ -14,5 +15,5 @@ def parser() -> cli.Parser:
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, _repo: Repo) -> int:
     return int(args.code)

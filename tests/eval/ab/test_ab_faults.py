@@ -17,6 +17,7 @@ from eval import ab_testing
 from eval.ab import carry_out as ab_outcome
 from eval.ledger.decisions import decisions
 from telemetry.edge import cli
+from telemetry.edge.repo import here
 from tests.worlds import ab_world as world
 
 REPORTS = {"meta/reports/ab_test_report.json", "meta/reports/ab_test_report.md"}
@@ -183,7 +184,7 @@ def test_a_second_run_in_the_same_checkout_says_so_and_stops(
     world.make(root)
     world.challenger(root, "B", "skill: 1.0\n")
     model = world.use(monkeypatch, world.Scripted())
-    with ab_outcome.only_one():
+    with ab_outcome.only_one(here()):
         assert ab_testing.main(["--root", str(root)]) == cli.STOPPED
     assert f"another A/B run is at work in this checkout (process {os.getpid()})" in capsys.readouterr().err
     assert model.calls == 0
@@ -265,7 +266,7 @@ def test_killed_while_carrying_out_a_promotion_the_next_run_completes_it(
     assert report["promoted"] == [world.PROMPT]
     assert (root / world.PROMPT).read_text() == "skill: 1.0\n"
     assert (root / "agents/prompts/variants/solver/champion.md").read_text() == "skill: 1.0\n"
-    assert len(list(decisions())) == 1
+    assert len(list(decisions(here()))) == 1
     stray = [path for path in world.tree(root) if path.endswith(".tmp")]
     assert stray == [] and not (root / ab_outcome.PENDING).exists()
 
@@ -276,7 +277,9 @@ def test_a_record_about_a_prompt_that_was_edited_since_is_void(
     world.make(root, cases=90)
     world.challenger(root, "B", "skill: 1.0\n")
     world.use(monkeypatch, world.Scripted())
-    monkeypatch.setattr(ab_outcome, "_apply", lambda todo: None)  # killed just after the record was made
+    monkeypatch.setattr(
+        ab_outcome, "_apply", lambda repo, todo: None
+    )  # killed just after the record was made
     world.run(root)
     monkeypatch.undo()
     world.use(monkeypatch, world.Scripted())

@@ -54,7 +54,7 @@ def test_a_better_challenger_becomes_champion_and_live_prompt(
 
     after = world.tree(root)
     changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
-    (path, decision) = next(iter(decisions()))
+    (path, decision) = next(iter(decisions(here())))
     champion = "agents/prompts/variants/solver/champion.md"
     assert changed == {world.PROMPT, champion, str(path), *REPORTS}
     assert after[world.PROMPT] == after[champion] == b"# solver\nskill: 0.95\n"
@@ -331,7 +331,7 @@ def test_the_order_of_cases_is_random_and_fixed_by_the_seed(root: Path, model: w
 
     world.challenger(root, "B", "skill: 1.0\n")
     orders = [
-        [unit.case.id for unit in make_plan(load_manifest(), [], Settings(seed=seed), {}).order]
+        [unit.case.id for unit in make_plan(here(), load_manifest(here()), [], Settings(seed=seed), {}).order]
         for seed in (1, 1, 2)
     ]
     assert orders[0] == orders[1] != orders[2]
