@@ -6,13 +6,11 @@ is not editable becomes `reject`, with the reason: a prompt is no safety boundar
 
 from __future__ import annotations
 
-import fnmatch
-import posixpath
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from agents.base import BaseAgent, InputError, Inputs, Item
+from agents.manifest import protection
 from agents.model.schema import listed
 
 ACTIONS: Final = ("prompt_change", "code_patch", "retire_review", "reject")
@@ -32,10 +30,6 @@ JUDGEMENT: Final = listed(
             "priority": {"type": "string", "enum": list(PRIORITIES)},
         },
     }
-)
-
-_PATH = re.compile(
-    r"(?<![\w/.-])(?:\.{0,2}/)?[\w.-]+(?:/[\w.*-]+)+|\.github\b|\b[\w-]+\.(?:py|ya?ml|toml|jsonl?|cfg|sh)\b"
 )
 
 
@@ -67,7 +61,7 @@ def payload(inputs: Inputs) -> dict[str, Any]:
             {
                 **finding,
                 "id": str(finding["id"]),
-                "protected_mentions": protected_mentions(finding, protected),
+                "protected_mentions": protection.mentions(finding, protected),
             }
         )
     editable = inputs.get("editable") if isinstance(inputs.get("editable"), Mapping) else {}
@@ -92,39 +86,13 @@ def refusal(proposal: Item, finding: Mapping[str, Any], given: Mapping[str, Any]
     action, target = proposal["action"], proposal["target"]
     if action == "reject":
         return None
-    mentioned = [*finding["protected_mentions"], *protected_mentions(proposal, given["protected_paths"])]
+    mentioned = [*finding["protected_mentions"], *protection.mentions(proposal, given["protected_paths"])]
     if mentioned:
         return f"touches the protected path {mentioned[0]}"
     kind = {"prompt_change": "prompts", "code_patch": "code"}.get(action)
     if kind is not None and target not in given["editable"][kind]:
         return f"{target or 'no target'} is not among the editable {kind}"
     return None
-
-
-def is_protected(path: str, globs: Sequence[str]) -> bool:
-    """Does a path match a protected glob, or leave the repository? `*` also crosses `/`: rather too strict."""
-    clean = posixpath.normpath(path.strip())
-    if clean.startswith(("/", "..")):
-        return True
-    return any(
-        fnmatch.fnmatchcase(clean, pattern) or fnmatch.fnmatchcase(clean, pattern.rstrip("*").rstrip("/"))
-        for pattern in globs
-    )
-
-
-def protected_mentions(text: Mapping[str, Any], globs: Sequence[str]) -> list[str]:
-    """The protected paths that a finding, a proposal or a recommendation would touch."""
-    return list(dict.fromkeys(path for path in _paths(text) if is_protected(path, globs)))
-
-
-def _paths(row: Mapping[str, Any]) -> Iterator[str]:
-    """The paths a finding or proposal would touch: named outright, or mentioned in the change."""
-    for key in ("path", "target"):
-        if isinstance(row.get(key), str) and row[key].strip():
-            yield row[key]
-    change = row.get("change")
-    if isinstance(change, str):
-        yield from (match.group().rstrip(".") for match in _PATH.finditer(change))
 
 
 def _rejected(proposal: Item, finding: Mapping[str, Any], reason: str) -> Item:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from agents.review.meta_agent import protected_mentions
+from agents.manifest import protection
 from agents.review.reviewer import quoted
 from telemetry.edge.text import clean, redact
 
@@ -81,7 +81,7 @@ def admitted(
     for place, raw in enumerate(answer.get("recommendations") or ()):
         advice = {name: _plain(raw[name]) for name in ("change", "why")}
         why = _too_much(place, raw, ("change", "why"))
-        touched = [] if why else protected_mentions({"change": raw["change"]}, protected)
+        touched = [] if why else protection.mentions({"change": raw["change"]}, protected)
         if why or touched:
             reason = why or f"touches the protected path {_plain(touched[0])[:100]}"
             refused.append(_refusal("recommendation", advice["change"], reason))

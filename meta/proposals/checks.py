@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents.manifest import protection
 from agents.offline import rules
-from agents.review.meta_agent import protected_mentions
 from agents.texts import variants
 from telemetry.edge.errors import BadInput
 from telemetry.edge.text import clean, redact
@@ -100,7 +100,7 @@ def _words(added: str, about: About) -> Iterator[str]:
         yield "it holds what looks like a secret"
     if "../" in added or "..\\" in added:
         yield "it names a path that leaves the repository"
-    if touched := protected_mentions({"change": added}, about.protected):
+    if touched := protection.mentions({"change": added}, about.protected):
         yield f"it names the protected path {touched[0][:100]}"
     if orders := _ORDERS.search(added):
         yield f"it tells the agent to set its rules aside ({orders[0][:60]!r})"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from agents.base import InputError
-from agents.review.meta_agent import is_protected
 from tests.worlds.agent_kit import Says, built, rules, spec
 
 PROMPT, CODE = "agents/prompts/macro_watcher.md", "agents/market/macro_watcher.py"
@@ -120,16 +119,6 @@ def test_every_finding_gets_exactly_one_answer_in_order() -> None:
         ("f1", "reject"),
         ("f2", "prompt_change"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("path", "protected"),
-    [(".github/workflows/ci.yml", True), (".github", True), ("eval/x/y.py", True), ("./eval/x.py", True),
-     ("Makefile", True), ("agents/base.py", True), ("agents/prompts/base.md", False),
-     ("evaluate.md", False), ("a/../tests/x.py", True)],
-)  # fmt: skip
-def test_protected_paths(path: str, protected: bool) -> None:
-    assert is_protected(path, GLOBS) is protected
 
 
 def test_one_term_in_the_rules_decides() -> None:
