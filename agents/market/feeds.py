@@ -17,12 +17,12 @@ from typing import Any, Final
 from agents.domain import SourceError
 from agents.market.snapshot import stamp
 from agents.market.web import decoded
+from telemetry.edge.text import clean
 
 MAX_TEXT: Final = 300  # characters of a headline
 MAX_ITEMS: Final = 200  # per feed
 MAX_DEPTH: Final = 40  # of XML
 _TAGS: Final = re.compile(r"<[^>]{0,500}>")
-_UNSEEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +162,10 @@ def _date(text: str | None) -> dt.datetime | None:
 
 
 def _clean(text: str) -> str:
-    """One line of visible text: no markup, no control or direction characters."""
+    """One line of text without markup, nothing hidden in it."""
     import html
 
-    return " ".join(_UNSEEN.sub(" ", html.unescape(_TAGS.sub(" ", text))).split())
+    return " ".join(clean(html.unescape(_TAGS.sub(" ", text))).split())
 
 
 @dataclass(frozen=True, slots=True)

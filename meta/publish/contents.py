@@ -1,4 +1,4 @@
-"""Is what a change puts into a file fit to be proposed? Pure checks over the text before and after."""
+"""Whether what a change puts into a file is fit to be proposed: pure checks over the text before and after."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from meta.publish.changes import Change
-from telemetry.edge.text import redact
+from telemetry.edge import yaml_text
+from telemetry.edge.errors import BadInput
+from telemetry.edge.markdown import MAX_BODY
+from telemetry.edge.text import redact, unseen
 
 Head = Callable[[str], bytes | None]  # a file of the trusted tree, None when there is none
 Decision = Mapping[str, Any]  # as in meta/decisions/
@@ -20,11 +23,6 @@ MANIFEST = "agents/manifest.yaml"
 DECISIONS = "meta/decisions/"
 DECISION_SCHEMA = "eval/decision.schema.json"
 VARIANTS = "agents/prompts/variants"
-
-MAX_BODY_CHARS = 60_000  # GitHub cuts a body at 65,536, mid-text
-
-# Invisible or direction-changing characters make a reviewer read something else than what is there.
-_DECEPTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _IN_A_BODY = (
@@ -51,8 +49,14 @@ def check_text(change: Change) -> Iterator[str]:
         return
     if "\0" in text:
         yield "is binary"
-    elif hidden := _DECEPTIVE.search(text):
-        yield f"holds the hidden character U+{ord(hidden[0]):04X}"
+        return
+    yield from _hidden(text)
+
+
+def _hidden(text: str) -> Iterator[str]:
+    """What a reader would not see, and what nobody may see."""
+    if found := unseen(text):
+        yield f"holds the hidden character {found}"
     if redact(text) != text:
         yield "holds what looks like a secret"
 
@@ -98,12 +102,10 @@ def check_decision(change: Change, report: bytes | None) -> Iterator[str]:
 
 def check_manifest(change: Change, decided: Sequence[Decision]) -> Iterator[str]:
     """Nothing but `enabled:` flips, each by a decision, and never of an agent that is sensitive in execution."""
-    import yaml
-
     try:
-        before, after = yaml.safe_load(change.before or b"{}"), yaml.safe_load(change.after or b"{}")
+        before, after = yaml_text.load(change.before or b"{}"), yaml_text.load(change.after or b"{}")
         old, new = _by_name(before), _by_name(after)
-    except (yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
+    except (BadInput, TypeError, KeyError, AttributeError) as error:
         yield f"is not a manifest: {' '.join(str(error).split())[:200]}"
         return
     if _without_flags(before) != _without_flags(after):
@@ -155,11 +157,10 @@ def check_body(raw: bytes) -> Iterator[str]:
         return
     if not text.strip():
         yield "is empty"
-    if len(text) > MAX_BODY_CHARS:
-        yield f"has {len(text):,} characters, at most {MAX_BODY_CHARS:,} are taken"
-    if redact(text) != text:
-        yield "holds what looks like a secret"
-    plain = "\n".join(_outside_code(text[: MAX_BODY_CHARS + 1]))
+    if len(text) > MAX_BODY:
+        yield f"has {len(text):,} characters, at most {MAX_BODY:,} are taken"
+    yield from _hidden(text)
+    plain = "\n".join(_outside_code(text[: MAX_BODY + 1]))
     for pattern, why in _IN_A_BODY:
         if match := pattern.search(plain):
             yield f"{why}: {match[0]!r}"
