@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
@@ -86,6 +87,12 @@ def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
     from eval.ab.session import NOTHING
 
     compared = any(test["arms"] for test in report["tests"])
+    arms = [
+        f"{arm['verdict']} {Path(test['prompt']).stem} {arm['variant']} ({points(arm['effect'])} points)"
+        for test in report["tests"]
+        for arm in test["arms"]
+    ]
+    cli.found("; ".join(arms) or NOTHING)
     for problem in report["problems"]:
         print(f"{'warning' if compared else 'error'}: {problem}", file=sys.stderr)
     if report["stop_reason"]:

@@ -167,6 +167,8 @@ def _targets(repo: Repo, args: argparse.Namespace, options: Options, manifest: M
 
 def _tell(done: Evaluation, args: argparse.Namespace) -> None:
     rows = [_line(each.target.spec.name, each.summary) for each in done.agents]
+    rates = {each.target.spec.name: each.summary["success_rate"] for each in done.agents}
+    cli.found(", ".join(f"{name} {100 * rate:.0f} %" for name, rate in rates.items() if rate is not None))
     providers = sorted({str(each.metadata["provider"]) for each in done.agents})
     heading = f"Eval by {', '.join(providers)}" + (f", stopped early: {done.stopped}" if done.stopped else "")
     titles = ["agent", "counted", "passed", "success", "score", "errors", "p95 ms", "cost"]

@@ -235,14 +235,15 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from meta.critique.report import sentence
 
     report = run_loops(Options(model_options(args)), repo=repo)
-    job_summary(f"### Cross-agent critiques\n\n{sentence(report)}")
+    told = cli.found(sentence(report))
+    job_summary(f"### Cross-agent critiques\n\n{told}")
     for row in report["failed"]:
         pair = f"{row['critic_agent']} on {row['target_agent']}"
         print(f"warning: {pair} failed ({row['error_kind']}): {row['error']}", file=sys.stderr)
     if args.json:
         print(json.dumps(report, sort_keys=True, ensure_ascii=False))
     elif not args.quiet:
-        print(f"{sentence(report)} Report: {REPORT.with_suffix('.md')}")
+        print(f"{told} Report: {REPORT.with_suffix('.md')}")
     return cli.OK
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 REPORT = Path("meta/reports/proposals.json")
 SCHEMA = Path(__file__).with_name("proposals.schema.json")
-LAST_RUN = Path(".ratchet/proposals.json")  # what the last run said, also when that was nothing
 SCHEMA_VERSION = 1
 
 
@@ -152,7 +151,6 @@ def _written(repo: Repo, drafts: Sequence[Draft], model: Model) -> dict[str, Any
     }
     if wrong := schema_check.problems(schema_check.read_schema(SCHEMA), report):
         raise AssertionError(f"the report breaks its own schema: {'; '.join(wrong)}")
-    write_json(repo / LAST_RUN, report)
     if proposals or cleared:
         write_json(repo / REPORT, report)
         write_atomic(repo / REPORT.with_suffix(".md"), markdown(report))
@@ -199,11 +197,12 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         repo=repo,
     )
     set_output("proposed", str(len(report["proposals"])))
-    job_summary(f"### New challengers\n\n{sentence(report)}")
+    told = cli.found(sentence(report))
+    job_summary(f"### New challengers\n\n{told}")
     if args.json:
         print(json.dumps(report, sort_keys=True, ensure_ascii=False))
     elif not args.quiet:
-        print(sentence(report))
+        print(told)
         for row in report["skipped"]:
             print(f"  {row['prompt']}: {row['reason']}", file=sys.stderr)
     return cli.OK

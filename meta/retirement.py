@@ -193,13 +193,14 @@ def _tell(repo: Repo, report: Mapping[str, Any], args: argparse.Namespace) -> No
     set_output("candidates", str(len(report["candidates"])))
     to_decide = [row for row in report["agents"] if row["state"] in ("candidate", "revival")]
     set_output("to_decide", str(len(to_decide)))
+    told = cli.found(sentence(report))
     job_summary(_body(repo, report))
     if args.json:
         import json
 
         print(json.dumps(report, sort_keys=True))
     elif not args.quiet:
-        print(sentence(report))
+        print(told)
         print(f"Report: {REPORT.with_suffix('.md')}")
 
 

@@ -186,10 +186,10 @@ class _Bench:
         self, one: Recommendation, sandbox: Sandbox, refused: Sequence[str]
     ) -> tuple[Written | None, str]:
         from agents.model.call import LLMError
-        from meta import guard
         from meta.patches.writer import write_patch
+        from meta.publish import judge
 
-        source = (guard.head(sandbox.root, sandbox.path) or b"").decode()
+        source = (judge.Head(sandbox.root)(sandbox.path) or b"").decode()
         try:
             return await write_patch(self._model, one, sandbox.path, source, refused), ""
         except LLMError as error:

@@ -105,6 +105,7 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     done = plot(repo, Window(args.last_n, args.since, args.source, kind="run"))
+    cli.found(f"{list(done.values()).count(None)} charts")
     if args.json:
         print(json.dumps({str(CHARTS / name): why or "drawn" for name, why in done.items()}, indent=2))
     elif not args.quiet:

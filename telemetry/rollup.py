@@ -302,6 +302,7 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     summary = rollup(args.last_n, args.since, args.source, repo=repo)
+    cli.found(f"{summary['count']} runs summed up")
     if args.json:
         print(json.dumps(summary, indent=2, sort_keys=True))
     elif not args.quiet:

@@ -48,6 +48,7 @@ def report(results: Sequence[Result], watchers: Collection[str], args: argparse.
     Reviewers and the meta agent live on what the others said: without it they come through by having nothing to do.
     """
     failed = [result for result in results if result.output is None]
+    cli.found(_sentence(results, failed))
     if args.json:
         shown = [_shown(result) for result in results]
         print(json.dumps({"results": shown, "failed": len(failed)}, allow_nan=False))
@@ -83,6 +84,13 @@ def report_replay(outcome: Replay, args: argparse.Namespace) -> int:
     if outcome.stopped:
         raise Stopped(outcome.stopped)
     return cli.OK
+
+
+def _sentence(results: Sequence[Result], failed: Sequence[Result]) -> str:
+    items = sum(len(result.output or ()) for result in results)
+    names = ", ".join(dict.fromkeys(result.agent for result in failed))
+    ran = len({result.agent for result in results})
+    return f"{ran} agents ran, {items} signals and findings" + (f"; failed: {names}" if names else "")
 
 
 def _said(result: Result) -> str:

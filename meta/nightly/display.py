@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
-    from meta.night import Result, Step
+    from meta.nightly.steps import Result, Step
 
 MARKS = {"done": "✓", "failed": "✗", "stopped": "■", "skipped": "–"}
 

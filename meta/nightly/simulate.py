@@ -1,4 +1,4 @@
-"""Does the loop improve its agents? Simulates many nights on a scratch copy and draws the champions' score.
+"""Simulates many nights on a scratch copy and draws the champions' score.
 
 Each night tests the waiting challengers, promotes what is better, and proposes new ones; every change is merged, as if
 a person had agreed to all of it. The score is the mean over agents of the share of *holdout* cases their champion
@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta.night import FAILED, Step, call, run_step, steps
 from meta.nightly.stage import InPlace
+from meta.nightly.steps import FAILED, call, run_step, steps
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import write_atomic, write_json
@@ -30,7 +30,7 @@ SIMULATED = (
     "A/B",
     "critiques",
     "proposals",
-)  # what changes prompts; the market stands still meanwhile
+)  # what changes prompts; the world stands still meanwhile
 IDENTITY = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")
 
 
@@ -67,15 +67,13 @@ def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> in
 
 def _one_night(copy: Path, args: argparse.Namespace, options: Sequence[str]) -> None:
     stage = InPlace(copy)
-    for step in _simulated(options):
+    for step in steps(options, replay=False):
+        if step.name not in SIMULATED:
+            continue
         result = run_step(step, stage)
         _say(args, f"  {step.name}: {result.told}")
         if result.status == FAILED:
             raise Stopped(f"{step.name}: {result.told}")
-
-
-def _simulated(options: Sequence[str]) -> list[Step]:
-    return [step for step in steps(options, replay=False) if step.name in SIMULATED]
 
 
 def holdout_scores(copy: Path, scratch: Path) -> dict[str, float]:
@@ -84,7 +82,7 @@ def holdout_scores(copy: Path, scratch: Path) -> dict[str, float]:
     results = copy / "eval/results"
     if results.exists():
         results.rename(kept)
-    code, error = call("eval.harness", ["--split", "holdout", "--root", str(copy), "--quiet"])
+    code, error = call("eval.harness", ["--split", "holdout", "--root", str(copy)])
     if code != cli.OK:
         raise Stopped(f"measuring the champions: {error}")
     scores = {}

@@ -11,14 +11,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from meta.publish import judge, kinds
+from meta.publish.pack import pack
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic
 from telemetry.edge.git import GitRefused, git
+from telemetry.edge.repo import CHARTS, EVENTS, HISTORY, OUTPUTS, RESULTS, SCRATCH, SEALED, SUMMARY
 
-TREE = Path(".ratchet/night/tree")
-FOLDERS = ("telemetry/sealed", "telemetry/charts", "agents/outputs", "eval/results", ".ratchet")
-SUMMARY = "telemetry/summary.json"  # replaced as a whole, so a link to it would be replaced too
-FILES = ("telemetry/events.jsonl", "eval/history.jsonl")
+NIGHT = SCRATCH / "night"
+TREE = NIGHT / "tree"
+FOLDERS = (SEALED, CHARTS, OUTPUTS, RESULTS, SCRATCH)
+FILES = (EVENTS, HISTORY)  # the summary is replaced as a whole, so a link to it would be replaced too
 
 
 class InPlace:
@@ -33,8 +36,9 @@ class InPlace:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def fresh(self, *carried: str) -> None:
-        """Nothing to clear: the changes are meant to stay."""
+    def fresh(self, *carried: str) -> Path:
+        """The tree to work in; nothing to clear, as the changes are meant to stay."""
+        return self.tree
 
     def publish(self, kind: str) -> str | None:
         """Nothing to publish: the changes are where they were asked for."""
@@ -47,15 +51,22 @@ class Stage(InPlace):
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self.tree = self.root / TREE
+        self._base = ""  # the commit that all changes start from
+        self._clean = True  # the worktree is as that commit has it
         self._kept: dict[str, bytes] = {}
+        self._identity: tuple[str, ...] = ()
 
     def __enter__(self) -> Stage:
         try:
-            git(self.root, "rev-parse", "--verify", "HEAD")
+            self._base = git(self.root, "rev-parse", "--verify", "HEAD").decode().strip()
         except GitRefused as problem:
             raise BadInput(f"{self.root}: a night needs a git checkout with a commit ({problem})") from None
+        try:
+            git(self.root, "config", "user.email")
+        except GitRefused:
+            self._identity = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")
         self._remove()
-        git(self.root, "worktree", "add", "--quiet", "--detach", str(self.tree), "HEAD")
+        git(self.root, "worktree", "add", "--quiet", "--detach", str(self.tree), self._base)
         for name in FOLDERS:
             (self.root / name).mkdir(parents=True, exist_ok=True)
             self._link(name)
@@ -68,56 +79,45 @@ class Stage(InPlace):
     def __exit__(self, *_: object) -> None:
         self._remove()
 
-    def fresh(self, *carried: str) -> None:
-        """Back to HEAD, but for `carried` files of earlier steps, which are inputs here and no part of a change."""
+    def fresh(self, *carried: str) -> Path:
+        """The tree as it started, but for `carried` files of earlier steps: inputs here, and no part of a change."""
         for name in carried:
             if (self.tree / name).is_file():
                 self._kept[name] = (self.tree / name).read_bytes()
-        git(self.tree, "reset", "--quiet", "--hard")
-        git(self.tree, "clean", "--quiet", "-fd")
+        if not self._clean:
+            git(self.tree, "reset", "--quiet", "--hard", self._base)
+            git(self.tree, "clean", "--quiet", "-fd")
+        self._clean = False  # whoever asked is about to write
         for name in carried:
             if name in self._kept:
                 write_atomic(self.tree / name, self._kept[name])
         if (self.root / SUMMARY).is_file():
             shutil.copyfile(self.root / SUMMARY, self.tree / SUMMARY)
+        return self.tree
 
     def publish(self, kind: str) -> str | None:
         """Hand over, guard, and commit on the branch of the kind; the branch, or None if nothing changed."""
-        from meta import guard, handover
-        from meta.publish import kinds
-
         form = kinds.kind(kind)
-        folder = self.root / ".ratchet/night" / f"handover-{kind}"
+        folder = self.root / NIGHT / f"handover-{kind}"
         shutil.rmtree(folder, ignore_errors=True)
-        if not handover.pack(kind, self.tree, folder):
+        if not pack(form, self.tree, folder):
             return None
-        problems = guard.check_handover(folder, kind, self.root)
-        if problems:
-            raise BadInput(f"the guard refused this change: {'; '.join(map(str, problems))}")
+        judged = judge.check_handover(folder, kind, self.tree)
+        if judged.problems:
+            raise BadInput(f"the guard refused this change: {'; '.join(map(str, judged.problems))}")
         for name in (f"{form.report}.json", f"{form.report}.md"):
             self._kept[name] = (self.tree / name).read_bytes()
-        self.fresh()
-        applied = guard.apply_patch((folder / guard.PATCH).read_bytes(), kind, self.tree)
+        self._clean = False
+        applied = judge.apply_patch(judged, self.fresh())
         git(self.tree, "add", "--", *applied.paths)
-        message = f"{form.title}\n\n{(folder / guard.BODY).read_text(encoding='utf-8')}"
-        identity = (
-            [] if self._has_identity() else ["-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost"]
-        )
-        commit = (*identity, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-")
-        git(self.tree, *commit, stdin=message.encode())
-        git(self.root, "branch", "--force", form.branch, git(self.tree, "rev-parse", "HEAD").decode().strip())
-        git(
-            self.tree, "checkout", "--quiet", "--detach", git(self.root, "rev-parse", "HEAD").decode().strip()
-        )
+        commit = ("commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-")
+        git(self.tree, *self._identity, *commit, stdin=f"{applied.headline}\n\n{judged.body}".encode())
+        git(self.tree, "branch", "--force", form.branch, "HEAD")
+        git(self.tree, "reset", "--quiet", "--hard", self._base)
+        self._clean = True
         return form.branch
 
-    def _has_identity(self) -> bool:
-        try:
-            return bool(git(self.root, "config", "user.email").strip())
-        except GitRefused:
-            return False
-
-    def _link(self, name: str) -> None:
+    def _link(self, name: Path) -> None:
         target = self.tree / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists():

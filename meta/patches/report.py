@@ -55,9 +55,10 @@ def write(repo: Repo, done: Done, git_state: GitState, *, time_limit_s: float, s
     _check(report)
     winner = next((one for one in done.tried if one.attempt.verdict == "passed"), None)
     if winner is not None:
-        from meta import guard
+        from meta.publish import judge
 
-        guard.apply_patch(winner.attempt.patch.encode(), "sandbox", repo.root.resolve())
+        root = repo.root.resolve()
+        judge.apply_patch(judge.check_patch(winner.attempt.patch.encode(), "sandbox", root), root)
     write_json(repo / REPORT, report)
     write_atomic(repo / BODY, body(report))
     if winner is not None:

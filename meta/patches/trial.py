@@ -119,14 +119,14 @@ class Sandbox:
             return self._checked(made, trees, patch)
 
     def _guarded(self, diff: str) -> tuple[bytes, list[Change], list[str]]:
-        from meta import guard
+        from meta.publish import judge
 
         try:
             patch = canonical(diff.encode(errors="replace"), self.root)
             changes = read_changes(patch, self.root)
         except GitRefused as refused:
             return b"", [], [f"git does not apply it to HEAD: {str(refused)[:300]}"]
-        reasons = [str(problem) for problem in guard.check_patch(patch, "sandbox", self.root)]
+        reasons = [str(problem) for problem in judge.check_patch(patch, "sandbox", self.root).problems]
         others = sorted(change.path for change in changes if change.path != self.path)
         if others and not reasons:
             reasons.append(f"changes {', '.join(others)[:200]}: only {self.path} is the code of {self.agent}")

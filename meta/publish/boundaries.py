@@ -1,36 +1,29 @@
-"""What may a change of each kind touch, and how much of it? Pure rules over the files before and after."""
+"""What a change of each kind may touch, and how much of it: pure rules over the files before and after."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meta.publish import code_rules as python_rules
-from meta.publish import contents
+from agents.manifest.protection import matches, protecting
+from meta.publish import code_rules, contents
 from meta.publish.changes import ABSENT, EXECUTABLE, REGULAR, Change
 from meta.publish.contents import Decision, Head
 from meta.publish.kinds import Kind
 
 MAX_PATH_CHARS = 160
 
-# Beside the manifest's own `protected_paths`: what decides, measures or checks is never changed by a proposal.
+# Beside the manifest's own `protected_paths`: what decides, measures, checks or runs is never changed by a proposal.
 PROTECTED = (
-    ".github/**",
-    ".ci/**",
-    "tests/**",
-    "telemetry/**",
-    "eval/**",
-    "meta/**/*.py",
-    "meta/*.py",
-    "agents/**/*.schema.json",
-    "agents/*.schema.json",
-    "Makefile",
-    "pyproject.toml",
-    "requirements.txt",
-    ".gitignore",
-)
+    ".github/**", ".ci/**", ".gitattributes", ".gitignore", "LICENSE", "Makefile", "pyproject.toml", "requirements.txt",
+    "telemetry/**", "eval/**", "meta/**", "tests/**",
+    "agents/manifest.yaml", "agents/*.schema.json", "agents/schemas/**", "agents/sample/**",
+    "agents/manifest/**", "agents/model/**", "agents/offline/**", "agents/review/**", "agents/run/**",
+    "agents/texts/**", "agents/base.py", "agents/domain.py", "agents/__init__.py", "agents/llm_client.py",
+    "agents/orchestrator.py", "agents/prompted.py", "agents/sample_market.py",
+)  # fmt: skip
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 _MODES = {"120000": "a symbolic link", "160000": "a submodule", EXECUTABLE: "executable"}
@@ -45,19 +38,6 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}" if self.path else self.what
-
-
-def matches(path: str, glob: str) -> bool:
-    """Does the glob match the path? `*` stays within a folder, `**` does not."""
-    parts = re.split(r"(\*\*|\*)", glob)
-    pattern = "".join({"**": ".*", "*": "[^/]*"}.get(part, re.escape(part)) for part in parts)
-    return re.fullmatch(pattern, path, re.DOTALL) is not None
-
-
-def protects(glob: str, path: str) -> bool:
-    """Does the glob match the path or a folder above it? Protection errs on the wide side."""
-    folder = glob.rstrip("/")
-    return matches(path, folder) or matches(path, f"{folder}/**")
 
 
 def allowed(kind: Kind, manifest: Mapping[str, Any]) -> tuple[str, ...]:
@@ -97,12 +77,12 @@ def _size(changes: Sequence[Change], kind: Kind) -> Iterator[Problem]:
             yield Problem("", f"{measured:,} {what} changed, at most {limit:,} for {kind.name}")
 
 
-def _place(path: str, globs: Iterable[str], protected: Iterable[str], kind: Kind) -> Iterator[str]:
+def _place(path: str, globs: Sequence[str], protected: Sequence[str], kind: Kind) -> Iterator[str]:
     if len(path) > MAX_PATH_CHARS or not _PLAIN_PATH.fullmatch(path):
         yield "is no plain path inside the repository"
     if not any(matches(path, glob) for glob in globs):
         yield f"is outside what {kind.name} may touch"
-    guard = next((glob for glob in protected if protects(glob, path)), None)
+    guard = protecting(path, protected)
     if guard and not any(matches(path, trace) for trace in kind.traces()):
         yield f"is protected ({guard})"
 
@@ -127,7 +107,7 @@ def _content(
         if change.path.startswith(contents.DECISIONS):
             yield from contents.check_decision(change, after(f"{kind.report}.json"))
     elif change.path.endswith(".py"):
-        yield from python_rules.check_python(change)
+        yield from code_rules.check_python(change)
     elif change.path.endswith(".md"):
         yield from contents.check_champion(change, after, decisions)
 

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from telemetry.edge.git import git
+from telemetry.edge.git import blobs, git
 
 ABSENT = "000000"
 REGULAR = "100644"
 EXECUTABLE = "100755"
+FILES = (REGULAR, EXECUTABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +59,19 @@ def _applied(patch: bytes, root: Path, *options: str) -> Iterator[dict[str, str]
 
 
 def _compare(root: Path, env: Mapping[str, str]) -> Iterator[Change]:
-    against_head = ("diff-index", "--cached", "-z", "--no-renames", "--full-index", "HEAD")
-    raw = git(root, *against_head, "--raw", env=env).split(b"\0")[:-1]
-    counts = {}
-    for line in git(root, *against_head, "--numstat", env=env).split(b"\0")[:-1]:
-        added, deleted, path = line.split(b"\t", 2)
-        counts[path] = 0 if added == b"-" else int(added) + int(deleted)  # "-": binary
-    for header, path in zip(raw[::2], raw[1::2], strict=True):
-        old_mode, new_mode, old_blob, new_blob, _ = header.decode().lstrip(":").split()
+    options = ("--cached", "-z", "--no-renames", "--full-index", "--raw", "--numstat")
+    told = git(root, "diff-index", *options, "HEAD", env=env).split(b"\0")[:-1]
+    headers = [row.decode()[1:].split() for row in told if row.startswith(b":")]
+    paths, counts = told[1 : 2 * len(headers) : 2], told[2 * len(headers) :]
+    names = [blob for header in headers for blob in header[2:4]]
+    found = dict(zip(names, blobs(root, names, env), strict=True))
+    for (old_mode, new_mode, old, new, _), path, count in zip(headers, paths, counts, strict=True):
+        added, deleted, _ = count.split(b"\t", 2)
         yield Change(
             path.decode(errors="surrogateescape"),
             old_mode,
             new_mode,
-            _blob(root, env, old_mode, old_blob),
-            _blob(root, env, new_mode, new_blob),
-            counts[path],
+            found[old] if old_mode in FILES else None,
+            found[new] if new_mode in FILES else None,
+            0 if added == b"-" else int(added) + int(deleted),  # "-": binary
         )
-
-
-def _blob(root: Path, env: Mapping[str, str], mode: str, blob: str) -> bytes | None:
-    if mode not in (REGULAR, EXECUTABLE):
-        return None
-    return git(root, "cat-file", "blob", blob, env=env)

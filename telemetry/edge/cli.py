@@ -19,6 +19,8 @@ FOUND = 1  # a check found something
 BAD_INPUT = 2  # one line on stderr names the file and the field; nothing was written
 STOPPED = 3  # budget or outage; partial rows are saved
 
+_finding = ""
+
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that refuses in one line and knows the common flags."""
@@ -82,6 +84,7 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
             except SystemExit as stop:  # argparse has printed its one line, or the help
                 return int(stop.code or 0)
             root = args.root if args.root is not None else here().root
+            found("")
             try:
                 if not root.is_dir():
                     raise BadInput(f"--root {root}: no such directory")
@@ -121,6 +124,18 @@ def _file_trouble(problem: OSError) -> tuple[int, str]:
 
 def _one_line(problem: Exception) -> str:
     return " ".join(str(problem).split())
+
+
+def found(sentence: str) -> str:
+    """What the script found, in one line: kept for whoever runs it as one step of many."""
+    global _finding
+    _finding = sentence
+    return sentence
+
+
+def finding() -> str:
+    """What the script that ran last has found."""
+    return _finding
 
 
 def tell(args: argparse.Namespace, value: object, *lines: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from telemetry.edge.errors import BadInput
@@ -31,6 +31,25 @@ def git(root: Path, *args: str, stdin: bytes = b"", env: Mapping[str, str] | Non
         said = " ".join(done.stderr.decode(errors="replace").split())
         raise GitRefused(f"git {args[0]}: {redact(said)}")
     return done.stdout
+
+
+def blobs(root: Path, names: Sequence[str], env: Mapping[str, str] | None = None) -> list[bytes | None]:
+    """The files of those object names (`HEAD:path`, a hash), all asked for at once; None where there is none."""
+    if not names:
+        return []
+    asked = "".join(f"{name}\0" for name in names).encode(errors="surrogateescape")
+    rest = git(root, "cat-file", "--batch", "-z", stdin=asked, env=env)
+    found: list[bytes | None] = []
+    for name in names:
+        if rest.startswith(missing := f"{name} missing\n".encode(errors="surrogateescape")):
+            rest = rest[len(missing) :]
+            found.append(None)
+            continue
+        about, _, rest = rest.partition(b"\n")
+        _, kind, size = about.split()
+        found.append(rest[: int(size)] if kind == b"blob" else None)
+        rest = rest[int(size) + 1 :]
+    return found
 
 
 def commit_of(root: Path, revision: str = "HEAD") -> str | None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from meta import guard, handover
+from meta import handover
 from meta.outcome import outcome
-from meta.publish import kinds
+from meta.publish import judge, kinds
+from meta.publish.pack import META, pack
 from tests.worlds import proposal_repo as repo
 
 REPORT = "meta/reports/ab_test_report.md"
@@ -66,20 +67,20 @@ def test_a_promotion_is_handed_over_without_data_or_foreign_paths(root: Path) ->
     assert "\ntrue\n" in output
     assert "agents/prompts/macro_watcher.md" in summary
     folder = root.parent / "handover"
-    patch = (folder / guard.PATCH).read_text()
+    patch = (folder / judge.PATCH).read_text()
     assert "events.jsonl" not in patch
     assert ".github" not in patch
-    assert (folder / guard.BODY).read_text() == "**Promote?**\n"
-    meta = json.loads((folder / handover.META).read_text())
+    assert (folder / judge.BODY).read_text() == "**Promote?**\n"
+    meta = json.loads((folder / META).read_text())
     assert meta["branch"] == "meta/prompt-ab-champion"
     assert meta["base_sha"] == repo.git(root, "rev-parse", "HEAD").strip()
     repo.git(root, "stash", "-q", "-u")
-    assert guard.check_handover(folder, "ab_champion", root) == []
+    assert judge.check_handover(folder, "ab_champion", root).problems == ()
 
 
 def test_packing_leaves_the_index_alone(root: Path) -> None:
     repo.write(root, REPORT, "new\n")
-    assert handover.pack("ab_champion", root, root.parent / "handover") == [REPORT]
+    assert pack(kinds.KINDS["ab_champion"], root, root.parent / "handover") == (REPORT,)
     assert repo.git(root, "diff", "--cached", "--name-only") == ""
 
 

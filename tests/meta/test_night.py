@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from meta import night
-from meta.night import DONE, FAILED, SKIPPED, STOPPED, Diary, Result, Step
 from meta.nightly.stage import TREE, InPlace, Stage
+from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Diary, Result, Step, run_night
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
 from tests.conftest import REPOSITORY
@@ -48,11 +47,11 @@ def checkout(pristine: Path, tmp_path: Path) -> Path:
 
 def scripted(name: str, code: int = 0, **more: object) -> Step:
     """A step whose script only returns an exit code."""
-    return Step(name, "working", (("tests.worlds.exits", str(code)),), lambda _: f"{name} told", **more)  # type: ignore[arg-type]
+    return Step(name, "working", (("tests.worlds.exits", str(code), name),), **more)  # type: ignore[arg-type]
 
 
 def run(steps: list[Step], root: Path, earlier: dict[str, Result] | None = None) -> dict[str, Result]:
-    results = night.run_night(steps, InPlace(root), earlier or {}, lambda _: None, lambda _: None)
+    results = run_night(steps, InPlace(root), earlier or {}, lambda _: None, lambda _: None)
     return {result.name: result for result in results}
 
 
@@ -79,7 +78,7 @@ def test_a_failing_step_skips_what_needs_it_and_nothing_else(root: Path) -> None
 
 
 def test_a_script_that_raises_is_a_failed_step_with_its_reason(root: Path) -> None:
-    told = run([Step("bad", "", (("tests.no_such_module",),), str)], root)
+    told = run([Step("bad", "", (("tests.no_such_module",),))], root)
     assert told["bad"].status == FAILED and "no_such_module" in told["bad"].told
 
 
@@ -191,7 +190,7 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     assert "promote geopolitical_risk B" in by_name["A/B"]
     assert "keep macro_watcher B" in by_name["A/B"]
     assert "new challengers: " in by_name["proposals"]
-    assert by_name["retirement"] == "candidates: vix_echo"
+    assert by_name["retirement"] == "1 retirement candidate: vix_echo"
     assert told["spent"]["provider"] == "offline" and told["spent"]["calls"] > 1000
     history = [json.loads(line) for line in (checkout / "eval/history.jsonl").read_text().splitlines()]
     assert [row["run_type"] for row in history] == ["eval", "ab_test", "night"]

@@ -17,8 +17,7 @@ from agents.texts.variants import Variants
 from eval.grading.suite import load_suite, split
 from meta import prompt_variant_manager as manager
 from meta import propose
-from meta.nightly import told as tellings
-from meta.proposals.report import markdown
+from meta.proposals.report import markdown, sentence
 from meta.proposals.screen import Unit
 from meta.propose import REPORT, Options
 from meta.publish import contents
@@ -299,12 +298,12 @@ def test_the_command_line(checkout: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads((checkout / REPORT).read_text()) == told
 
 
-def test_a_run_without_news_leaves_the_report_and_says_so_beside_it(checkout: Path) -> None:
+def test_a_run_without_news_leaves_the_report_and_says_so(checkout: Path) -> None:
     proposed(proposal(LOWER))
     before = (checkout / REPORT).read_bytes()
-    assert proposed(proposal(edit("nowhere", "x")))["proposals"] == []
+    later = proposed(proposal(edit("nowhere", "x")))
+    assert later["proposals"] == [] and sentence(later) == "No new challenger."
     assert (checkout / REPORT).read_bytes() == before
-    assert tellings.proposals(checkout) == "no new challenger"
 
 
 def test_a_real_endpoint_is_asked_in_its_own_dialect_and_screened_by_trials(

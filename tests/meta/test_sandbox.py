@@ -17,12 +17,15 @@ import pytest
 from agents.manifest import load_manifest
 from agents.model.call import LLMError
 from eval.grading.suite import load_suite
-from meta import guard, handover, sandbox
+from meta import sandbox
 from meta.patches import recommendations
 from meta.patches import trial as patch_trial
 from meta.patches.recommendations import Recommendation
 from meta.patches.trial import Commands, Sandbox
 from meta.publish.contents import check_body
+from meta.publish.judge import check_handover
+from meta.publish.kinds import KINDS
+from meta.publish.pack import pack
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.repo import here, working_in
@@ -123,11 +126,11 @@ def test_a_patch_that_helps_is_left_applied_and_becomes_a_draft(
     [run] = events(checkout, "run")
     assert (run["agent"], run["task"], run["cost_usd"]) == ("meta_agent", "patch", 0.0)
 
-    paths = handover.pack("sandbox", checkout, tmp_path / "handover")
+    paths = pack(KINDS["sandbox"], checkout, tmp_path / "handover")
     reports = {"meta/reports/sandbox_report.json", "meta/reports/sandbox_report.md"}
     [decision] = set(paths) - reports - {PATH}
     assert decision.startswith("meta/decisions/") and decision.endswith("-sandbox-level.json")
-    assert guard.check_handover(tmp_path / "handover", "sandbox", checkout) == []
+    assert check_handover(tmp_path / "handover", "sandbox", checkout).problems == ()
     assert json.loads((tmp_path / "handover/meta.json").read_text())["draft"] is True
     assert repo.git(checkout, "worktree", "list").count("\n") == 1, "the throw-away worktrees are gone"
 

@@ -1,0 +1,174 @@
+"""The steps of a night, in order: what each runs, what it needs, how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import io
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from meta.nightly.stage import InPlace
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import write_json
+from telemetry.edge.repo import CHARTS, OUTPUTS, REPORTS, RESULTS, SCRATCH, SUMMARY
+
+REPLAY_DAYS = 130  # of the sample, when there is no history yet
+STATE = SCRATCH / "night"
+DONE, FAILED, STOPPED, SKIPPED = "done", "failed", "stopped", "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One part of the night: the scripts it runs, what it needs, and the kind of change it may propose."""
+
+    name: str
+    doing: str  # shown while it runs
+    commands: tuple[tuple[str, ...], ...]  # the last one's finding is the step's
+    needs: tuple[str, ...] = ()
+    kind: str = ""
+    carries: tuple[str, ...] = ()  # files of earlier steps that it reads
+    look: str = ""  # where to look if there is no branch
+    only_data: bool = False  # writes nothing that git tracks, so it works on the checkout itself
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a step ended."""
+
+    name: str
+    status: str
+    told: str
+    look: str = ""
+    seconds: float = 0.0
+    again: bool = False  # found done from an earlier run of this night
+
+
+def steps(options: Sequence[str], replay: bool) -> tuple[Step, ...]:
+    """The night in order; `options` go to every script that calls a model."""
+    orchestrator = ("agents.orchestrator", *options)
+    history = ((*orchestrator, "--replay", str(REPLAY_DAYS)),) if replay else ()
+    return (
+        Step("agents", "running the agents", (*history, orchestrator), look=f"{OUTPUTS}/"),
+        Step(
+            "evals",
+            "grading them on their suites",
+            (("eval.harness", "--resume", *options),),
+            look=f"{RESULTS}/",
+        ),
+        Step(
+            "A/B",
+            "testing challengers against champions",
+            (("eval.ab_testing", *options),),
+            kind="ab_champion",
+        ),
+        Step("rollup", "summing up telemetry", (("telemetry.rollup",),), look=str(SUMMARY), only_data=True),
+        Step(
+            "critiques",
+            "letting agents critique each other",
+            (("meta.critique_loops", *options),),
+            needs=("agents",),
+            kind="critiques",
+        ),
+        Step(
+            "proposals",
+            "writing new challengers",
+            (("meta.propose", *options),),
+            needs=("evals",),
+            kind="proposals",
+            carries=(str(REPORTS / "cross_critiques.json"),),
+        ),
+        Step(
+            "retirement",
+            "asking who earns their keep",
+            (("meta.retirement",),),
+            needs=("agents",),
+            kind="retirement",
+        ),
+        Step("charts", "drawing", (("telemetry.plots", "--last-n", "0"),), look=f"{CHARTS}/", only_data=True),
+    )
+
+
+def run_step(step: Step, stage: InPlace) -> Result:
+    """Run a step's scripts on the stage and publish what it proposes."""
+    start = time.monotonic()
+    tree = stage.root if step.only_data else stage.fresh(*step.carries)
+    status, told, branch = DONE, "", None
+    for module, *argv in step.commands:
+        code, told = call(module, [*argv, "--root", str(tree)])
+        if code != cli.OK:
+            status = STOPPED if code == cli.STOPPED else FAILED
+            break
+    if step.kind and status == DONE:
+        try:
+            branch = stage.publish(step.kind)
+        except BadInput as problem:
+            status, told = FAILED, str(problem)
+    look = f"git show {branch}" if branch else step.look
+    return Result(step.name, status, told, look, round(time.monotonic() - start, 1))
+
+
+def call(module: str, argv: list[str]) -> tuple[int, str]:
+    """Run a script's main in this process: its exit code, and what it found or why it did not come through."""
+    heard = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(io.StringIO()):
+            code = importlib.import_module(module).main([*argv, "--quiet"])
+    except Exception as problem:  # noqa: BLE001 - one script's bug must not cost the other steps; it is reported
+        return cli.FOUND, f"{module}: {type(problem).__name__}: {problem}"
+    if code == cli.OK:
+        return code, cli.finding().removesuffix(".")
+    ending = "stopped early" if code == cli.STOPPED else f"ended with exit code {code}"
+    return code, (heard.getvalue().strip().splitlines() or [f"{module} {ending}"])[-1]
+
+
+def run_night(
+    night: Sequence[Step],
+    stage: InPlace,
+    earlier: Mapping[str, Result],
+    on_start: Callable[[Step], None],
+    on_end: Callable[[Result], None],
+) -> list[Result]:
+    """Every step in order; one whose needs failed is skipped, one that is done already is not repeated."""
+    results: dict[str, Result] = {}
+    for step in night:
+        missing = [name for name in step.needs if results[name].status != DONE]
+        if step.name in earlier and earlier[step.name].status == DONE:
+            result = replace(earlier[step.name], again=True)
+        elif missing:
+            result = Result(step.name, SKIPPED, f"needs {', '.join(missing)}")
+        else:
+            on_start(step)
+            result = run_step(step, stage)
+        results[step.name] = result
+        on_end(result)
+    return list(results.values())
+
+
+class Diary:
+    """What this night has done so far, on disk: one file per day and configuration."""
+
+    def __init__(self, root: Path, about: Mapping[str, Any]) -> None:
+        text = json.dumps(about, sort_keys=True, default=str)
+        key = hashlib.sha256(text.encode()).hexdigest()[:12]
+        self._path = root / STATE / f"{time.strftime('%Y-%m-%d', time.gmtime())}-{key}.json"
+        self.results: dict[str, Result] = {}
+        try:
+            rows = json.loads(self._path.read_text(encoding="utf-8"))
+            self.results = {row["name"]: Result(**row) for row in rows}
+        except FileNotFoundError:
+            return
+        except (ValueError, TypeError, KeyError) as problem:
+            print(f"{self._path.name}: unreadable ({problem}); every step runs again", file=sys.stderr)
+
+    def add(self, result: Result) -> None:
+        """Put a step's result on record."""
+        self.results[result.name] = replace(result, again=False)
+        write_json(self._path, [asdict(row) for row in self.results.values()])
