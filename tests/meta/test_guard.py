@@ -17,6 +17,7 @@ from meta.publish.changes import Change
 from meta.publish.contents import check_body
 from meta.publish.headline import headline
 from meta.publish.kinds import KINDS, Kind
+from telemetry.edge.errors import BadInput
 from tests.worlds import proposal_repo as repo
 
 ROOT = Path(__file__).parents[2]
@@ -246,7 +247,6 @@ def test_the_rules_are_read_from_head_not_from_the_change(root: Path) -> None:
     ("body", "reason"),
     [
         ("", "is empty"),
-        ("x" * 60_001, "60,001 characters"),
         ("thanks @everyone", "mentions someone: '@everyone'"),
         ("<script>alert(1)</script>", "holds HTML"),
         ("< IMG src=x>", "holds HTML"),
@@ -331,13 +331,55 @@ def test_a_patch_made_before_main_moved_is_refused_not_forced(root: Path, tmp_pa
     assert "git does not apply it to HEAD" in problem.what
 
 
-@pytest.mark.parametrize("bad", ["missing", "link"])
-def test_a_handover_without_plain_files_is_bad_input(root: Path, tmp_path: Path, bad: str) -> None:
+@pytest.mark.parametrize("name", [judge.PATCH, judge.BODY])
+@pytest.mark.parametrize("bad", ["missing", "link", "dangling", "folder"])
+def test_a_handover_without_plain_files_is_bad_input(
+    root: Path, tmp_path: Path, name: str, bad: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = handover(tmp_path / "handover", b"x")
-    (folder / judge.BODY).unlink()
-    if bad == "link":
-        (folder / judge.BODY).symlink_to("/etc/passwd")
+    (folder / name).unlink()
+    if bad == "folder":
+        (folder / name).mkdir()
+    elif bad != "missing":
+        (folder / name).symlink_to("/etc/passwd" if bad == "link" else "nowhere")
     assert guard.main(["check", str(folder), "--kind", "ab_champion", "--root", str(root)]) == 2
+    assert f"{name}: not a file of the hand-over" in capsys.readouterr().err
+
+
+def test_no_more_of_a_handover_is_read_than_could_be_taken(root: Path, tmp_path: Path) -> None:
+    folder = handover(tmp_path / "handover", b"x" * (judge.MAX_PATCH_BYTES + 5))
+    judged = judge.check_handover(folder, "ab_champion", root)
+    assert len(judged.patch) == judge.MAX_PATCH_BYTES + 1 and "at most" in str(judged.problems[0])
+
+
+def test_a_tree_that_does_not_hold_what_was_checked_is_told(root: Path) -> None:
+    """Git applies a patch to lines that moved; then the file is another than the one that was judged."""
+    prompt = "agents/prompts/variants/macro_watcher/B.md"
+    lines = "".join(f"line {n}\n" for n in range(20))
+    repo.write(root, prompt, lines)
+    repo.git(root, "commit", "-qam", "longer")
+    repo.write(root, prompt, lines.replace("line 19", "line nineteen"))
+    judged = judge.check_patch(repo.take_patch(root), "proposals", root)
+    assert judged.problems == ()
+    repo.write(root, prompt, "evil\n" + lines)
+    with pytest.raises(BadInput, match=f"{prompt}: the tree does not hold what was checked"):
+        judge.apply_patch(judged, root)
+
+
+def test_what_was_refused_is_never_applied(root: Path) -> None:
+    repo.write(root, "agents/prompts/macro_watcher.md", "evil\n")
+    judged = judge.check_patch(repo.take_patch(root), "ab_champion", root)
+    with pytest.raises(BadInput, match="without a decision"):
+        judge.apply_patch(judged, root)
+    assert repo.git(root, "status", "--porcelain") == ""
+
+
+def test_without_a_manifest_in_head_nothing_is_judged(root: Path) -> None:
+    repo.git(root, "rm", "-q", "agents/manifest.yaml")
+    repo.git(root, "commit", "-qm", "no manifest")
+    repo.write(root, "meta/reports/ab_test_report.md", "new\n")
+    with pytest.raises(BadInput, match="not in HEAD"):
+        judge.check_patch(repo.take_patch(root), "ab_champion", root)
 
 
 def test_an_unknown_kind_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
