@@ -2,8 +2,8 @@
 
 A prompt is explained by a decision to promote its text, or by its lineage: where it started, or a hand edit that was
 recorded; one that has no variants was never contested. A disabled agent is explained by a decision to disable it. A
-decision only counts if what it claims holds in the commit that brought it: the hashes of what changed and of the
-report, and a verdict that allows it.
+decision only counts if what it claims holds in a commit that brought it, whether merged, squashed or rebased: the
+hashes of what changed and of the report, and a verdict that allows it. One that was reverted is no decision any more.
 Exit code 1 when something is unexplained. `--log` tells the history of decisions instead.
 """
 
@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import cli
-from telemetry.edge.repo import Repo
+from telemetry.edge.repo import DECISIONS, MANIFEST, PROMPTS, REPORTS, Repo
 
 if TYPE_CHECKING:
+    from agents.texts.variants import Origin
     from eval.ledger.decisions import Decision
+    from telemetry.edge.git import Objects
 
-REPORTS = {
-    "ab_champion": "meta/reports/ab_test_report.json",
-    "retirement": "meta/reports/retirement_report.json",
+_REPORTS = {
+    "ab_champion": REPORTS / "ab_test_report.json",
+    "retirement": REPORTS / "retirement_report.json",
 }
-MANIFEST = "agents/manifest.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,82 +41,118 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A decision and the commit that brought it; None while it is not committed."""
+    """A decision, the commit that brought it (None while it is not committed), and what that does not bear out."""
 
     path: str
     decision: Decision
     commit: str | None
+    faults: tuple[str, ...]
 
 
-class History:
-    """Files as they were in a commit, or as they are in the tree for commit None."""
+@dataclass(frozen=True, slots=True)
+class State:
+    """The checkout as a commit left it, or the tree as it is for commit None."""
 
-    def __init__(self, root: Path) -> None:
-        from telemetry.edge.git import GitRefused, git
+    repo: Repo
+    objects: Objects
+    commit: str | None
 
-        self._root = root
-        self._git = git
-        self._refused = GitRefused
-        self.added = dict(self._additions())
+    def read(self, path: str | Path) -> bytes | None:
+        """The file, None if it was not there."""
+        if self.commit is not None:
+            return self.objects(f"{self.commit}:{path}")
+        return (self.repo / path).read_bytes() if (self.repo / path).is_file() else None
 
-    def sha256(self, commit: str | None, path: str) -> str | None:
-        """The hash of the file then, or None if it was not there."""
-        try:
-            data = (
-                (self._root / path).read_bytes()
-                if commit is None
-                else self._git(self._root, "show", f"{commit}:{path}")
-            )
-        except (self._refused, OSError):
-            return None
-        return hashlib.sha256(data).hexdigest()
+    def sha256(self, path: str | Path) -> str | None:
+        """The hash of the file, None if it was not there."""
+        data = self.read(path)
+        return None if data is None else hashlib.sha256(data).hexdigest()
 
-    def parent(self, commit: str | None) -> str:
-        """What the commit stands on; the tree stands on HEAD."""
-        return "HEAD" if commit is None else f"{commit}^"
+    def before(self) -> State:
+        """What it stands on; the tree stands on HEAD."""
+        return replace(self, commit="HEAD" if self.commit is None else f"{self.commit}^")
 
-    def _additions(self) -> Iterable[tuple[str, str]]:
-        """(decision file, the commit that brought it)."""
-        try:
-            told = self._git(
-                self._root, "log", "--diff-filter=A", "--format=%x00%H", "--name-only", "--", "meta/decisions"
-            )
-        except self._refused:  # no commit yet
-            return
-        for block in told.decode().split("\0")[1:]:
-            commit, *paths = block.split()
-            yield from ((path, commit) for path in paths)
+    def enabled(self, agent: str) -> bool | None:
+        """Whether the agent was switched on, None if it was not there."""
+        from telemetry.edge import yaml_text
+
+        manifest = yaml_text.load(self.read(MANIFEST) or b"{}")
+        usual = (manifest.get("defaults") or {}).get("enabled", True)
+        found = [row.get("enabled", usual) for row in manifest.get("agents", ()) if row["name"] == agent]
+        return found[0] if found else None
 
 
-def recorded(repo: Repo, history: History) -> list[Recorded]:
-    """Every decision of the checkout with the commit that brought it, oldest first."""
+def recorded(repo: Repo) -> list[Recorded]:
+    """Every decision of the checkout with the commit that bears it out best, oldest first."""
     from eval.ledger.decisions import decisions
+    from telemetry.edge.git import Objects
 
-    return [Recorded(str(path), one, history.added.get(str(path))) for path, one in decisions(repo)]
+    brought: dict[str, list[str | None]] = {}
+    for name, commit in _additions(repo.root):
+        brought.setdefault(name, []).append(commit)
+    found = [(path, one, brought.get(str(path), [None])) for path, one in decisions(repo)]
+    likely = (
+        f"{state}:{name}"
+        for path, one, commits in found
+        for commit in filter(None, commits)
+        for state in (commit, f"{commit}^")
+        for name in (path, MANIFEST, _prompt(one), *_REPORTS.values())
+    )
+    objects = Objects(repo.root, likely)
+    records = []
+    for path, one, commits in found:
+        states = [State(repo, objects, commit) for commit in commits]
+        told = [Recorded(str(path), one, state.commit, tuple(_faults(path, one, state))) for state in states]
+        records.append(min(told, key=lambda record: len(record.faults)))
+    return records
 
 
-def faults(record: Recorded, history: History) -> list[str]:
-    """What a decision claims that its commit does not bear out; empty if it holds."""
-    decision, commit = record.decision, record.commit
-    found = []
-    report = REPORTS.get(decision.kind)
-    if report and decision.report_sha256 != history.sha256(commit, report):
-        found.append(f"{report} is not the report it was based on")
+def _additions(root: Path) -> Iterator[tuple[str, str]]:
+    """(decision file, a commit that brought it): the one that made it, and the merge it came with."""
+    from telemetry.edge.git import GitRefused, git
+
+    options = (
+        "--diff-filter=A",
+        "--diff-merges=first-parent",
+        "--no-renames",
+        "--format=%x00%H",
+        "--name-only",
+    )
+    try:
+        told = git(root, "log", "--reverse", *options, "--", str(DECISIONS))
+    except GitRefused:  # no commit yet
+        return
+    for block in told.decode().split("\0")[1:]:
+        commit, *paths = block.split()
+        yield from ((path, commit) for path in paths)
+
+
+def _prompt(decision: Decision) -> Path:
+    return PROMPTS / f"{decision.subject}.md"
+
+
+def _faults(path: Path, decision: Decision, then: State) -> Iterator[str]:
+    """What a decision claims that the commit which brought it does not bear out."""
+    if then.sha256(path) != replace(then, commit=None).sha256(path):
+        yield "it was rewritten later"
+    report = _REPORTS.get(decision.kind)
+    if report and decision.report_sha256 != then.sha256(report):
+        yield f"{report} is not the report it was based on"
     if decision.decision == "promote":
-        prompt = f"agents/prompts/{decision.subject}.md"
-        if decision.after_sha256 != history.sha256(commit, prompt):
-            found.append(f"{prompt} is not the text that was promoted")
-        if decision.before_sha256 != history.sha256(history.parent(commit), prompt):
-            found.append(f"{prompt} was not the champion that was tested against")
+        prompt = _prompt(decision)
+        if decision.after_sha256 != then.sha256(prompt):
+            yield f"{prompt} is not the text that was promoted"
+        if decision.before_sha256 != then.before().sha256(prompt):
+            yield f"{prompt} was not the champion that was tested against"
         if decision.verdict.get("verdict") != "promote":
-            found.append(f"its verdict is {decision.verdict.get('verdict')!r}, not 'promote'")
+            yield f"its verdict is {decision.verdict.get('verdict')!r}, not 'promote'"
     if decision.decision == "disable":
-        if decision.after_sha256 != history.sha256(commit, MANIFEST):
-            found.append(f"{MANIFEST} is not what it became")
+        # Not by the manifest's hash: a squash or a rebase brings together what several people changed in it.
+        if then.enabled(decision.subject) is not False or then.before().enabled(decision.subject) is False:
+            yield f"{MANIFEST} did not switch {decision.subject} off with it"
         bound, floor = decision.verdict.get("upper_bound"), decision.verdict.get("reward_floor")
         if bound is None or floor is None or not bound < floor:
-            found.append("its verdict does not put the agent below the floor")
-    return found
+            yield "its verdict does not put the agent below the floor"
 
 
 def audit(repo: Repo) -> list[Finding]:
@@ -124,37 +161,27 @@ def audit(repo: Repo) -> list[Finding]:
     from agents.texts.variants import Variants, sha256
 
     manifest = load_manifest(repo)
-    history = History(repo.root)
-    records = recorded(repo, history)
-    broken = {record.path: faults(record, history) for record in records}
-    sound = [record for record in records if not broken[record.path]]
-    findings = [
-        Finding(record.path, False, "; ".join(broken[record.path]))
-        for record in records
-        if broken[record.path]
-    ]
+    records = recorded(repo)
+    findings = [Finding(one.path, False, "; ".join(one.faults)) for one in records if one.faults]
+    sound = [one for one in reversed(records) if not one.faults]
     for prompt in sorted(manifest.prompts):
-        text, texts = (repo / prompt).read_text(encoding="utf-8"), Variants(repo, prompt)
+        texts = Variants(repo, prompt)
         if not (repo / texts.folder).is_dir():
             findings.append(Finding(prompt, True, "never contested: it has no variants"))
             continue
-        origin = texts.origin(sha256(text))
-        findings.append(_champion(prompt, sha256(text), sound, asdict(origin) if origin else None))
-    for spec in manifest.agents:
-        if not spec.enabled:
-            findings.append(_disabled(spec.name, sound))
+        live = sha256((repo / prompt).read_text(encoding="utf-8"))
+        findings.append(_champion(prompt, live, sound, texts.origin(live)))
+    findings += [_disabled(spec.name, sound) for spec in manifest.agents if not spec.enabled]
     return findings
 
 
-def _champion(
-    prompt: str, sha256: str, sound: Iterable[Recorded], origin: Mapping[str, Any] | None
-) -> Finding:
-    for record in reversed(list(sound)):
+def _champion(prompt: str, sha256: str, sound: Sequence[Recorded], origin: Origin | None) -> Finding:
+    for record in sound:
         if record.decision.decision == "promote" and record.decision.after_sha256 == sha256:
             return Finding(prompt, True, f"promoted by {record.path}")
-    if origin and origin["source"] in ("live", "shipped", "hand"):
-        kind = "hand edit" if origin["source"] == "hand" else "the text it started with"
-        return Finding(prompt, True, f"{kind}, recorded {origin['date']}")
+    if origin and origin.source in ("live", "shipped", "hand"):
+        kind = "hand edit" if origin.source == "hand" else "the text it started with"
+        return Finding(prompt, True, f"{kind}, recorded {origin.date}")
     return Finding(
         prompt,
         False,
@@ -163,42 +190,38 @@ def _champion(
     )
 
 
-def _disabled(agent: str, sound: Iterable[Recorded]) -> Finding:
-    for record in reversed(list(sound)):
+def _disabled(agent: str, sound: Sequence[Recorded]) -> Finding:
+    for record in sound:
         if record.decision.decision == "disable" and record.decision.subject == agent:
             return Finding(agent, True, f"disabled by {record.path}")
     return Finding(agent, False, f"{MANIFEST} has enabled: false, but no decision says so")
 
 
-def log(repo: Repo, history: History) -> list[dict[str, Any]]:
+def log(repo: Repo) -> list[dict[str, Any]]:
     """The decisions as rows: when, what, effect, evidence, commit."""
-    rows = []
-    for record in recorded(repo, history):
-        decision, verdict = record.decision, record.decision.verdict
-        rows.append(
-            {
-                "when": decision.date,
-                "what": f"{decision.decision} {decision.subject}",
-                "effect": _effect(verdict),
-                "evidence": _evidence(verdict),
-                "commit": record.commit[:10] if record.commit else "not committed",
-                "holds": not faults(record, history),
-            }
-        )
-    return rows
+    return [
+        {
+            "when": one.decision.date,
+            "what": f"{one.decision.decision} {one.decision.subject}",
+            "effect": _effect(one.decision.verdict),
+            "evidence": _evidence(one.decision.verdict),
+            "commit": one.commit[:10] if one.commit else "not committed",
+            "holds": not one.faults,
+        }
+        for one in recorded(repo)
+    ]
 
 
 def _effect(verdict: Mapping[str, Any]) -> str:
-    effect, low, high = (verdict.get(name) for name in ("effect", "ci_low", "ci_high"))
-    if isinstance(effect, int | float):
-        interval = (
-            f" ({100 * low:+.1f} .. {100 * high:+.1f})"
-            if isinstance(low, int | float) and isinstance(high, int | float)
-            else ""
-        )
-        return f"{100 * effect:+.1f} points{interval}"
+    effect, low, high = (_points(verdict.get(name)) for name in ("effect", "ci_low", "ci_high"))
+    if effect:
+        return f"{effect} points ({low} .. {high})" if low and high else f"{effect} points"
     reward = verdict.get("rolling_avg_reward")
     return f"mean reward {reward:+.3f}" if isinstance(reward, int | float) else ""
+
+
+def _points(value: object) -> str:
+    return f"{100 * value:+.1f}" if isinstance(value, int | float) else ""
 
 
 def _evidence(verdict: Mapping[str, Any]) -> str:
@@ -219,21 +242,18 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Audit the checkout, or tell its history."""
-    import json
-
-    repo = Repo(repo.root.resolve())
     if args.log:
-        rows = log(repo, History(repo.root))
-        print(json.dumps(rows)) if args.json else _print_log(rows)
+        rows = log(repo)
+        if args.json:
+            cli.tell(args, rows)
+        else:
+            _print_log(rows)
         return cli.OK
     findings = audit(repo)
     unexplained = [finding for finding in findings if not finding.explained]
-    if args.json:
-        print(json.dumps([asdict(finding) for finding in findings]))
-    elif not args.quiet:
-        for finding in findings:
-            print(f"{'ok ' if finding.explained else 'BAD'}  {finding.subject}: {finding.why}")
-        print(f"{len(findings) - len(unexplained)} explained, {len(unexplained)} unexplained.")
+    lines = [f"{'ok ' if one.explained else 'BAD'}  {one.subject}: {one.why}" for one in findings]
+    total = f"{len(findings) - len(unexplained)} explained, {len(unexplained)} unexplained."
+    cli.tell(args, [asdict(finding) for finding in findings], *lines, total)
     return cli.FOUND if unexplained else cli.OK
 
 
@@ -244,13 +264,10 @@ def _print_log(rows: list[dict[str, Any]]) -> None:
     if not rows:
         print("No decision yet: meta/decisions/ is empty.")
         return
-    table = Table(box=None, header_style="bold")
-    for name in rows[0]:
-        table.add_column(name)
+    table = Table(*rows[0], box=None, header_style="bold")
     for row in rows:
-        table.add_row(
-            *("yes" if value is True else "NO" if value is False else str(value) for value in row.values())
-        )
+        holds = "yes" if row["holds"] else "NO"
+        table.add_row(*(str(value) for value in (row | {"holds": holds}).values()))
     Console().print(table)
 
 

@@ -16,7 +16,7 @@ from meta.publish.changes import Change, read_changes
 from meta.publish.headline import headline
 from telemetry.edge import yaml_text
 from telemetry.edge.errors import BadInput
-from telemetry.edge.git import GitRefused, blobs, git
+from telemetry.edge.git import GitRefused, Objects, git
 
 PATCH = "change.patch"
 BODY = "body.md"
@@ -43,23 +43,13 @@ class Applied:
 
 
 class Head:
-    """Files of HEAD, each read once; the `likely` ones in one go."""
+    """The files of HEAD, None where there is none."""
 
     def __init__(self, root: Path, likely: Iterable[str] = ()) -> None:
-        self._root = root
-        self._files: dict[str, bytes | None] = {}
-        self._read(likely)
+        self._objects = Objects(root, map("HEAD:{}".format, likely))
 
     def __call__(self, path: str) -> bytes | None:
-        """The file as HEAD has it, None when there is none."""
-        if path not in self._files:
-            self._read([path])
-        return self._files[path]
-
-    def _read(self, paths: Iterable[str]) -> None:
-        wanted = list(dict.fromkeys(paths))
-        found = blobs(self._root, [f"HEAD:{path}" for path in wanted])
-        self._files |= zip(wanted, found, strict=True)
+        return self._objects(f"HEAD:{path}")
 
     def manifest(self) -> dict[str, Any]:
         """The manifest as plain data: protected paths and what the sandbox may edit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from telemetry.edge.errors import BadInput
@@ -50,6 +50,24 @@ def blobs(root: Path, names: Sequence[str], env: Mapping[str, str] | None = None
         found.append(rest[: int(size)] if kind == b"blob" else None)
         rest = rest[int(size) + 1 :]
     return found
+
+
+class Objects:
+    """Files by object name, each read once; the `likely` ones in one go."""
+
+    def __init__(self, root: Path, likely: Iterable[str] = ()) -> None:
+        self._root = root
+        self._found: dict[str, bytes | None] = {}
+        self._read(likely)
+
+    def __call__(self, name: str) -> bytes | None:
+        if name not in self._found:
+            self._read([name])
+        return self._found[name]
+
+    def _read(self, names: Iterable[str]) -> None:
+        wanted = list(dict.fromkeys(names))
+        self._found |= zip(wanted, blobs(self._root, wanted), strict=True)
 
 
 def commit_of(root: Path, revision: str = "HEAD") -> str | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agents.manifest import MANIFEST
 from eval.ledger.decisions import Decision, write_decision
@@ -17,9 +18,8 @@ from meta import prompt_variant_manager as manager
 from telemetry.edge.files import write_atomic
 from telemetry.edge.repo import Repo, here
 from telemetry.logger import log_event
-from tests.conftest import REPOSITORY
 
-PROMPT = "agents/prompts/geopolitical_risk.md"
+PROMPT = "agents/prompts/watcher.md"
 REPORT = "meta/reports/ab_test_report.json"
 
 
@@ -35,16 +35,19 @@ def switch_off(agent: str) -> None:
 
 @pytest.fixture
 def checkout(root: Path) -> Path:
-    for folder in ("agents", "eval/suites"):
-        shutil.copytree(
-            REPOSITORY / folder,
-            root / folder,
-            ignore=shutil.ignore_patterns("__pycache__", "outputs", "variants"),
-        )
+    """Two agents without code, their prompts contested, in a repository with one commit."""
+    agents = []
+    for name in ("watcher", "echo"):
+        places = {"prompt": "prompts/{}.md", "output_schema": "schemas/{}.json", "eval_suite": "{}.jsonl"}
+        files = {field: f"agents/{place.format(name)}" for field, place in places.items()}
+        for path, text in zip(files.values(), (f"# {name}\n", '{"type": "object"}', ""), strict=True):
+            write_atomic(root / path, text)
+        code = {"module": "agents.prompted", "callable": "PromptedAgent.run"}
+        agents.append({"name": name, "inputs": "outputs", **code, **files})
+        manager.ensure_variants(files["prompt"])
+    write_atomic(root / MANIFEST, yaml.safe_dump({"version": 1, "agents": agents}, sort_keys=False))
     (root / ".gitignore").write_text("telemetry/events.jsonl\n")
-    for prompt in sorted((root / "agents/prompts").glob("*.md")):
-        manager.ensure_variants(f"agents/prompts/{prompt.name}")
-    git(root, "init", "-q")
+    git(root, "init", "-q", "-b", "main")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "start")
     return root
@@ -65,7 +68,7 @@ def promote(root: Path, text: str, verdict: str = "promote") -> Path:
         Decision(
             decision="promote",
             kind="ab_champion",
-            subject="geopolitical_risk",
+            subject="watcher",
             date="2026-11-16",
             before_sha256=before,
             after_sha256=sha256(root / PROMPT),
@@ -136,15 +139,147 @@ def test_a_decision_that_its_commit_does_not_bear_out_does_not_count(checkout: P
 
 
 def test_a_disabled_agent_needs_a_decision(checkout: Path) -> None:
-    switch_off("macro_watcher")
-    assert "macro_watcher" in unexplained(checkout)
+    switch_off("watcher")
+    assert "watcher" in unexplained(checkout)
     git(checkout, "checkout", "-q", ".")
-    for _ in range(120):
-        log_event("vix_echo", "r", 1.0, cost_usd=0.0, reward=0.0)
-    assert retirement.main(["--disable", "--quiet"]) == 0
+    retire("echo")
     git(checkout, "add", "-A")
     git(checkout, "commit", "-qm", "retire")
     assert unexplained(checkout) == []
+
+
+def by_merge(root: Path, branch: str) -> None:
+    git(root, "merge", "-q", "--no-ff", "--no-edit", branch)
+
+
+def by_squash(root: Path, branch: str) -> None:
+    git(root, "merge", "-q", "--squash", branch)
+    git(root, "commit", "-qm", f"Squash {branch}")
+
+
+def by_rebase(root: Path, branch: str) -> None:
+    git(root, "rebase", "-q", "main", branch)
+    git(root, "checkout", "-q", "main")
+    git(root, "merge", "-q", "--ff-only", branch)
+
+
+MERGES = {"merge": by_merge, "squash": by_squash, "rebase": by_rebase}
+
+
+def proposed(root: Path, branch: str, change: Callable[[], object]) -> None:
+    """A change as one commit on a branch of its own; main is checked out again."""
+    git(root, "checkout", "-qb", branch)
+    change()
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", branch)
+    git(root, "checkout", "-q", "main")
+
+
+def moved_on(root: Path) -> None:
+    """What a person does on main in the meantime, also to files that the proposals change elsewhere."""
+    manifest = root / MANIFEST
+    manifest.write_text("# a new first line\n" + manifest.read_text())
+    (root / "README.md").write_text("edited\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "by hand")
+
+
+def retire(agent: str) -> None:
+    for _ in range(120):
+        log_event(agent, "r", 1.0, cost_usd=0.0, reward=0.0)
+    assert retirement.main(["--disable", "--quiet"]) == 0
+
+
+@pytest.mark.parametrize("how", MERGES)
+def test_a_promotion_and_a_retirement_are_explained_however_they_are_merged(checkout: Path, how: str) -> None:
+    proposed(checkout, "promotion", lambda: promote(checkout, "a better text\n"))
+    proposed(checkout, "retirement", lambda: retire("echo"))
+    moved_on(checkout)
+    for branch in ("promotion", "retirement"):
+        MERGES[how](checkout, branch)
+        assert unexplained(checkout) == []
+    proposed(checkout, "later", lambda: promote(checkout, "an even better text\n"))
+    MERGES[how](checkout, "later")
+    assert unexplained(checkout) == []
+    assert [row["holds"] for row in audit.log(Repo(checkout))] == [True, True, True]
+
+
+def test_several_changes_squashed_into_one_commit_are_explained_each(checkout: Path) -> None:
+    proposed(checkout, "promotion", lambda: promote(checkout, "a better text\n"))
+    proposed(checkout, "retirement", lambda: retire("echo"))
+    moved_on(checkout)
+    git(checkout, "checkout", "-qb", "all")
+    by_merge(checkout, "promotion")
+    by_merge(checkout, "retirement")
+    git(checkout, "checkout", "-q", "main")
+    by_squash(checkout, "all")
+    assert unexplained(checkout) == []
+
+
+@pytest.mark.parametrize("how", MERGES)
+def test_a_promotion_that_was_reverted_is_no_decision_and_its_return_is_one_again(
+    checkout: Path, how: str
+) -> None:
+    before = (checkout / PROMPT).read_text()
+    proposed(checkout, "promotion", lambda: promote(checkout, "a better text\n"))
+    MERGES[how](checkout, "promotion")
+    moved_on(checkout)
+    mainline = ("-m", "1") if how == "merge" else ()
+    git(checkout, "revert", "--no-edit", *mainline, "HEAD^")
+    assert (checkout / PROMPT).read_text() == before
+    assert unexplained(checkout) == [] and audit.log(Repo(checkout)) == []
+    git(checkout, "revert", "--no-edit", "HEAD")
+    assert (checkout / PROMPT).read_text() == "a better text\n"
+    assert unexplained(checkout) == [] and [row["holds"] for row in audit.log(Repo(checkout))] == [True]
+
+
+def test_after_a_revert_the_promotion_before_it_explains_the_champion(checkout: Path) -> None:
+    for number, text in enumerate(("better\n", "even better\n")):
+        proposed(checkout, f"promotion{number}", lambda text=text: promote(checkout, text))
+        by_squash(checkout, f"promotion{number}")
+    git(checkout, "revert", "--no-edit", "HEAD")
+    (finding,) = [finding for finding in audit.audit(Repo(checkout)) if finding.subject == PROMPT]
+    assert finding.explained and "promoted by meta/decisions/2026-11-16-ab_champion" in finding.why
+    assert unexplained(checkout) == []
+
+
+def test_a_decision_that_came_with_a_merge_itself_counts(checkout: Path) -> None:
+    proposed(checkout, "other", lambda: (checkout / "README.md").write_text("x\n"))
+    git(checkout, "merge", "-q", "--no-ff", "--no-commit", "other")
+    promote(checkout, "a better text\n")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "merge, and promote on the way")
+    assert unexplained(checkout) == []
+
+
+def test_a_decision_that_was_rewritten_later_does_not_count(checkout: Path) -> None:
+    path = promote(checkout, "a better text\n")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "promote")
+    row = json.loads(path.read_text())
+    row["verdict"]["effect"] = 0.9
+    path.write_text(json.dumps(row))
+    git(checkout, "commit", "-qam", "polish")
+    assert set(unexplained(checkout)) == {PROMPT, str(path.relative_to(checkout))}
+
+
+@pytest.mark.parametrize("fault", ["verdict", "other agent", "off before"])
+def test_a_retirement_that_its_commit_does_not_bear_out_does_not_count(checkout: Path, fault: str) -> None:
+    if fault == "off before":
+        switch_off("echo")
+        git(checkout, "commit", "-qam", "by hand")
+        git(checkout, "checkout", "-q", "HEAD^", "--", str(MANIFEST))
+    retire("echo")
+    (path,) = (checkout / "meta/decisions").glob("*.json")
+    row = json.loads(path.read_text())
+    if fault == "verdict":
+        row["verdict"]["upper_bound"] = row["verdict"]["reward_floor"]
+    if fault == "other agent":
+        row["subject"] = "watcher"
+    path.write_text(json.dumps(row))
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "retire")
+    assert set(unexplained(checkout)) == {"echo", str(path.relative_to(checkout))}
 
 
 def test_the_log_tells_when_what_effect_evidence_and_commit(
@@ -157,7 +292,7 @@ def test_the_log_tells_when_what_effect_evidence_and_commit(
     (row,) = json.loads(capsys.readouterr().out)
     assert row == {
         "when": "2026-11-16",
-        "what": "promote geopolitical_risk",
+        "what": "promote watcher",
         "effect": "+8.3 points (+3.1 .. +13.4)",
         "evidence": "34:1 on 118 cases",
         "commit": "not committed",
