@@ -19,9 +19,11 @@ def sentence(report: Row) -> str:
     """The finding in one line."""
     issues = _issues(report)
     high = sum(issue["severity"] == "high" for _, issue in issues)
+    many = len(report["critiques"])
+    critiques = f"{many} critique{'s' * (many != 1)}"
     if not issues:
-        return f"No issue in {len(report['critiques'])} critiques."
-    return f"{len(issues)} issues in {len(report['critiques'])} critiques, {high} of high severity."
+        return f"No issue in {critiques}."
+    return f"{len(issues)} issue{'s' * (len(issues) > 1)} in {critiques}, {high} of high severity."
 
 
 def markdown(report: Row) -> str:

@@ -18,7 +18,7 @@ def sentence(report: Row) -> str:
     if not report["proposals"]:
         return "No new challenger."
     names = ", ".join(f"{_stem(row)} {row['variant']}" for row in report["proposals"])
-    return f"{len(report['proposals'])} new challengers: {names}."
+    return f"{len(report['proposals'])} new challenger{'s' * (len(report['proposals']) > 1)}: {names}."
 
 
 def markdown(report: Row) -> str:

@@ -160,7 +160,7 @@ def check_body(raw: bytes) -> Iterator[str]:
     if len(text) > MAX_BODY:
         yield f"has {len(text):,} characters, at most {MAX_BODY:,} are taken"
     yield from _hidden(text)
-    plain = "\n".join(_outside_code(text[: MAX_BODY + 1]))
+    plain = "\n".join(_outside_code(text[:MAX_BODY]))
     for pattern, why in _IN_A_BODY:
         if match := pattern.search(plain):
             yield f"{why}: {match[0]!r}"

@@ -15,28 +15,14 @@ from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Diary, Result, St
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
 from tests.conftest import REPOSITORY
-
-
-def git(root: Path, *args: str) -> str:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-    done = subprocess.run(["git", *identity, *args], cwd=root, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+from tests.worlds import night_checkout
+from tests.worlds import proposal_repo as repo
+from tests.worlds.night_checkout import PROMPT, git
 
 
 @pytest.fixture(scope="module")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What HEAD and the working tree hold together, as a repository with one commit."""
-    copy = tmp_path_factory.mktemp("pristine") / "ratchet"
-    listed = git(REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    for name in filter(None, listed):
-        source = REPOSITORY / name
-        if source.is_file():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            (copy / name).write_bytes(source.read_bytes())
-    git(copy, "init", "-q", "-b", "main")
-    git(copy, "add", "-A")
-    git(copy, "commit", "-qm", "start")
-    return copy
+    return night_checkout.make(tmp_path_factory.mktemp("pristine") / "ratchet")
 
 
 @pytest.fixture
@@ -113,14 +99,14 @@ def write_report(tree: Path, text: str) -> None:
 
 
 def test_a_change_becomes_one_commit_on_its_branch_and_the_tree_stays_as_it_was(checkout: Path) -> None:
-    (checkout / "README.md").write_text("edited, not committed\n")
+    (checkout / PROMPT).write_text("edited, not committed\n")
     before = git(checkout, "status", "--porcelain")
     with Stage(checkout) as stage:
         assert stage.publish("critiques") is None
         write_report(stage.tree, "> **Nothing to decide.**\n")
         assert stage.publish("critiques") == "meta/cross-critiques"
     assert git(checkout, "status", "--porcelain") == before
-    assert (checkout / "README.md").read_text() == "edited, not committed\n"
+    assert (checkout / PROMPT).read_text() == "edited, not committed\n"
     assert git(checkout, "rev-list", "--count", "main..meta/cross-critiques") == "1"
     message = git(checkout, "log", "-1", "--format=%B", "meta/cross-critiques")
     assert message.startswith("Meta: Cross-agent critiques\n\n> **Nothing to decide.**")
@@ -173,25 +159,67 @@ def test_a_night_needs_a_commit(tmp_path: Path) -> None:
         raise AssertionError("not reached")
 
 
-def bare_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+def test_the_commit_is_headed_by_what_was_found(checkout: Path) -> None:
+    with Stage(checkout) as stage:
+        text = "better\n"
+        for name in (PROMPT, "agents/prompts/variants/watcher/champion.md"):
+            write_atomic(stage.tree / name, text)
+        row = json.loads(repo.decision("promote", "ab_champion", "watcher", text))
+        row["verdict"] = {"effect": 0.083, "ci_low": 0.031, "ci_high": 0.134, "cases_used": 112}
+        write_json(stage.tree / "meta/decisions/2026-11-16-ab_champion-watcher.json", row)
+        write_atomic(stage.tree / "meta/reports/ab_test_report.json", repo.REPORT)
+        write_atomic(stage.tree / "meta/reports/ab_test_report.md", "> **Merge?**\n")
+        branch = stage.publish("ab_champion")
+    message = git(checkout, "log", "-1", "--format=%B", str(branch))
+    assert message == "Promote watcher: +8.3 points (95 % CI 3.1..13.4), n=112\n\n> **Merge?**"
+
+
+def test_each_change_starts_from_the_same_commit_and_may_carry_what_an_earlier_one_made(
+    checkout: Path,
+) -> None:
+    with Stage(checkout) as stage:
+        write_report(stage.tree, "first\n")
+        stage.publish("critiques")
+        tree = stage.fresh(f"{REPORT}.json")
+        assert (tree / f"{REPORT}.json").is_file() and not (tree / f"{REPORT}.md").exists()
+        (tree / "stray.txt").write_text("x")
+        assert not (stage.fresh() / "stray.txt").exists()
+        write_atomic(stage.tree / "agents/prompts/variants/watcher/C.md", "other\n")
+        write_atomic(stage.tree / "meta/reports/proposals.md", "> more\n")
+        write_json(stage.tree / "meta/reports/proposals.json", {})
+        assert stage.publish("proposals") == "meta/prompt-proposals"
+    assert git(checkout, "rev-parse", "meta/prompt-proposals^") == git(checkout, "rev-parse", "main")
+    assert REPORT not in git(checkout, "diff", "--name-only", "main", "meta/prompt-proposals")
+
+
+def python(checkout: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """A script in the checkout as a newcomer runs it: no key, no git identity of one's own."""
+    bare = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+    bare["PYTHONPATH"] = f"{checkout}{os.pathsep}{REPOSITORY}"
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=checkout, env=bare, capture_output=True, text=True
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
-    """The whole loop as `make night` runs it: no key, no history, no git identity of one's own."""
-    command = [sys.executable, "-m", "meta.night", "--json"]
-    first = subprocess.run(command, cwd=checkout, env=bare_environment(), capture_output=True, text=True)
+    """The whole loop as `make night` runs it, without any history."""
+    first = python(checkout, "meta.night", "--json")
     assert first.returncode == 0, first.stderr
     told = json.loads(first.stdout)
-    by_name = {step["name"]: step["told"] for step in told["steps"]}
     assert {step["status"] for step in told["steps"]} == {DONE}
-    assert "promote geopolitical_risk B" in by_name["A/B"]
-    assert "keep macro_watcher B" in by_name["A/B"]
-    assert "new challengers: " in by_name["proposals"]
-    assert by_name["retirement"] == "1 retirement candidate: vix_echo"
-    assert told["spent"]["provider"] == "offline" and told["spent"]["calls"] > 1000
+    assert {step["name"]: step["told"] for step in told["steps"]} == {
+        "agents": "2 agents ran, 0 signals and findings",
+        "evals": "watcher 50 %, idler 25 %",
+        "A/B": "promote watcher B (+56.7 points)",
+        "rollup": "780 runs summed up",
+        "critiques": "No issue in 1 critique",
+        "proposals": "1 new challenger: idler B",
+        "retirement": "1 retirement candidate: idler",
+        "charts": "4 charts",
+    }
+    assert told["spent"]["provider"] == "offline" and told["spent"]["calls"] > 700
     history = [json.loads(line) for line in (checkout / "eval/history.jsonl").read_text().splitlines()]
     assert [row["run_type"] for row in history] == ["eval", "ab_test", "night"]
     assert history[-1]["summary"]["spend"] == told["spent"]
@@ -204,19 +232,18 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
         "meta/prompt-ab-champion",
         "meta/prompt-proposals",
     ]
-    live = "agents/prompts/geopolitical_risk.md"
-    promoted = git(checkout, "show", f"meta/prompt-ab-champion:{live}")
-    assert promoted == git(checkout, "show", "main:agents/prompts/variants/geopolitical_risk/B.md")
+    promoted = git(checkout, "show", f"meta/prompt-ab-champion:{PROMPT}")
+    assert promoted == git(checkout, "show", "main:agents/prompts/variants/watcher/B.md")
+    subject = git(checkout, "log", "-1", "--format=%s", "meta/prompt-ab-champion")
+    assert subject.startswith("Promote watcher: +56.7 points (95 % CI ")
 
-    git(checkout, "merge", "-q", "--no-edit", "meta/prompt-ab-champion")
-    git(checkout, "merge", "-q", "--no-edit", "meta/prompt-proposals")
-    audited = subprocess.run(
-        [sys.executable, "-m", "meta.audit"], cwd=checkout, capture_output=True, text=True
-    )
+    for branch in branches:
+        git(checkout, "merge", "-q", "--no-edit", branch)
+    audited = python(checkout, "meta.audit")
     assert audited.returncode == 0, audited.stdout
     git(checkout, "reset", "-q", "--hard", "origin/main")
 
-    second = subprocess.run(command, cwd=checkout, env=bare_environment(), capture_output=True, text=True)
+    second = python(checkout, "meta.night", "--json")
     assert second.returncode == 0, second.stderr
     assert json.loads(second.stdout)["spent"]["calls"] == 0
     assert all(step["again"] for step in json.loads(second.stdout)["steps"])
@@ -225,8 +252,7 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_champions_improve_on_cases_that_no_proposal_has_seen(checkout: Path) -> None:
-    command = [sys.executable, "-m", "meta.night", "--nights", "2", "--seed", "7", "--json"]
-    done = subprocess.run(command, cwd=checkout, env=bare_environment(), capture_output=True, text=True)
+    done = python(checkout, "meta.night", "--nights", "2", "--seed", "7", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     means = [point["mean"] for point in told["curve"]]
