@@ -89,7 +89,6 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     repo = Repo(repo.root.resolve())
     root = repo.root
     load_manifest(repo)  # a broken one stops us here, in one line
-    shown = display.Display(quiet=args.quiet or args.json)
     started = time.time()
     git_state = GitState(repo)
     diary = Diary(root, about(root, [*options, *(["--apply"] if args.apply else [])]))
@@ -98,7 +97,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     stage = InPlace(root) if args.apply else Stage(root)
     with stage:
         night = steps(options, no_history(repo))
-        shown.begin(len(night))
+        shown = display.Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:
             diary.add(result)

@@ -53,8 +53,7 @@ def main(args: argparse.Namespace, _repo: Repo) -> int:
     """Tell it in the log and in the job summary."""
     told = outcome(kinds.kind(args.kind), os.environ)
     job_summary(told)
-    if not args.quiet:
-        print(told)
+    cli.tell(args, {"told": told}, told)
     return cli.OK
 
 

@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from telemetry.edge.yaml_text import load_terms
+
 MAX_BLOCK = 50_000  # characters; longer is no list of rules
 _FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -96,37 +98,17 @@ class Rules:
         return {str(term): word for term, word in value.items() if isinstance(word, str)}
 
 
-@functools.cache
-def _loader() -> Any:
-    """Safe YAML in which only numbers, true and false are special: `no`, `off` and `null` are terms like any other."""
-    import yaml
-
-    kinds = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "merge")}
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """YAML 1.1 would read the negation cue `no` as false."""
-
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, test) for tag, test in tests if tag in kinds]
-        for first, tests in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
-    return Loader
-
-
 @functools.lru_cache(maxsize=256)
 def read(system: str) -> Rules:
     """The rules of a system text; none at all if it has no block."""
-    import yaml
-
     values: dict[str, Any] = {}
     problems: list[str] = []
     for number, match in enumerate(_BLOCK.finditer(system), 1):
         text = match.group(1)
         try:
-            block = yaml.load(text, Loader=_loader()) if len(text) <= MAX_BLOCK else None
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            problems.append(f"rules block {number}: {' '.join(str(error).split())[:200]}")
+            block = load_terms(text) if len(text) <= MAX_BLOCK else None
+        except ValueError as error:
+            problems.append(f"rules block {number}: {str(error)[:200]}")
             continue
         if isinstance(block, dict):
             values |= {str(key): value for key, value in block.items()}

@@ -19,6 +19,7 @@ from typing import Any
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
 from telemetry.edge.repo import PROMPTS, VARIANTS, Repo
+from telemetry.edge.text import unseen
 
 CHAMPION = "champion"
 LINEAGE = "lineage.json"
@@ -77,8 +78,10 @@ def checked_text(text: str, where: str) -> str:
         raise BadInput(f"{where}: empty text")
     if (size := len(text.encode())) > MAX_BYTES:
         raise BadInput(f"{where}: {size} bytes, at most {MAX_BYTES} are allowed")
-    if any(ord(mark) < 32 and mark not in "\n\t" for mark in text):
-        raise BadInput(f"{where}: control characters are not allowed (plain text, LF line ends)")
+    if hidden := unseen(text):
+        raise BadInput(
+            f"{where}: control and hidden characters are not allowed (plain text, LF line ends): {hidden}"
+        )
     return text
 
 

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from telemetry.edge.markdown import cell, code, table
 from telemetry.edge.repo import Repo
+from telemetry.read.rows import Window
+from telemetry.read.store import connect
 
 if TYPE_CHECKING:
     from meta.nightly.steps import Result, Step
@@ -18,58 +21,44 @@ MARKS = {"done": "✓", "failed": "✗", "stopped": "■", "skipped": "–"}
 class Display:
     """Progress on stderr, the table on stdout."""
 
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
+    def __init__(self, quiet: bool, total: int) -> None:
+        self._quiet, self._total = quiet, total
         self._live = sys.stderr.isatty()
-        self._total = self._number = 0
-
-    def begin(self, total: int) -> None:
-        """How many steps there are."""
-        self._total = total
+        self._number = 0
 
     def start(self, step: Step) -> None:
         """A step begins."""
-        self._write(
-            f"[{self._number + 1}/{self._total}] {step.name}: {step.doing} ...",
-            end="" if self._live else "\n",
-        )
+        line = f"[{self._number + 1}/{self._total}] {step.name}: {step.doing} ..."
+        self._write(line, end="" if self._live else "\n")
 
     def end(self, result: Result) -> None:
         """A step has ended."""
         self._number += 1
         took = "already done today" if result.again else f"{result.seconds:.1f} s"
         clear = "\r\x1b[2K" if self._live else ""
-        self._write(
-            f"{clear}[{self._number}/{self._total}] {MARKS[result.status]} {result.name}: {result.told} ({took})"
-        )
+        said = f"{MARKS[result.status]} {result.name}: {result.told} ({took})"
+        self._write(f"{clear}[{self._number}/{self._total}] {said}")
 
     def finish(self, results: Sequence[Result], spent: Mapping[str, Any], *, applied: bool) -> None:
         """What happened, and where to look."""
         if self._quiet:
             return
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
 
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("")
-        table.add_column("step", no_wrap=True)
-        table.add_column("what happened", ratio=1)
-        table.add_column("where to look", no_wrap=True)
+        shown = Table(
+            "", Column("step", no_wrap=True), Column("what happened", ratio=1), box=None, pad_edge=False
+        )
+        shown.add_column("where to look", no_wrap=True)
         for result in results:
-            table.add_row(MARKS[result.status], result.name, result.told, result.look)
-        console = Console()
-        console.print()
-        console.print(table)
-        console.print()
-        console.print(money(spent), highlight=False)
-        branches = [result.look for result in results if result.look.startswith("git show ")]
+            shown.add_row(MARKS[result.status], result.name, result.told, result.look)
+        console = Console(highlight=False)
+        console.print("", shown, "", money(spent), sep="\n")
         if applied:
-            console.print("The changes are in the tree, uncommitted: git status, git diff.", highlight=False)
-        elif branches:
-            console.print(
-                "Each branch is one proposed change: read it with the command above, merge it if you agree.",
-                highlight=False,
-            )
+            console.print("The changes are in the tree, uncommitted: git status, git diff.")
+        elif any(result.look.startswith("git show ") for result in results):
+            how = "read it with the command above, merge it if you agree."
+            console.print(f"Each branch is one proposed change: {how}")
 
     def _write(self, text: str, end: str = "\n") -> None:
         if not self._quiet:
@@ -78,10 +67,8 @@ class Display:
 
 def spent_since(repo: Repo, started: float) -> dict[str, Any]:
     """Calls, cost and provider of all model calls since then, from their rows."""
-    from telemetry.read import rows, store
-
     since = datetime.fromtimestamp(started, UTC)
-    con = store.connect(repo, rows.Window(kind="llm_call", since=since))
+    con = connect(repo, Window(kind="llm_call", since=since))
     row = con.execute(
         "select count(*), sum(cost_usd), count(*) filter (where cost_usd is null), max(provider) from events"
     ).fetchone()
@@ -100,11 +87,6 @@ def money(spent: Mapping[str, Any]) -> str:
 
 def markdown(results: Sequence[Result], spent: Mapping[str, Any]) -> str:
     """The same for the job summary."""
-    from telemetry.edge.markdown import cell, code
-
-    lines = ["### One night", "", "| | step | what happened | where to look |", "|---|---|---|---|"]
-    lines += [
-        f"| {MARKS[result.status]} | {result.name} | {cell(result.told, 300)} | {code(result.look or '-')} |"
-        for result in results
-    ]
-    return "\n".join([*lines, "", money(spent)])
+    rows = [(MARKS[one.status], one.name, cell(one.told, 300), code(one.look or "-")) for one in results]
+    shown = table(("", "step", "what happened", "where to look"), rows)
+    return f"### One night\n\n{shown}\n\n{money(spent)}"

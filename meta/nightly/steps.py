@@ -53,47 +53,28 @@ class Result:
 
 def steps(options: Sequence[str], replay: bool) -> tuple[Step, ...]:
     """The night in order; `options` go to every script that calls a model."""
-    orchestrator = ("agents.orchestrator", *options)
-    history = ((*orchestrator, "--replay", str(REPLAY_DAYS)),) if replay else ()
+
+    def asking(module: str, *flags: str) -> tuple[tuple[str, ...], ...]:
+        return ((module, *flags, *options),)
+
+    agents = asking("agents.orchestrator")
+    if replay:
+        agents = asking("agents.orchestrator", "--replay", str(REPLAY_DAYS)) + agents
+    critiques = str(REPORTS / "cross_critiques.json")
+    charts = (("telemetry.plots", "--last-n", "0"),)
     return (
-        Step("agents", "running the agents", (*history, orchestrator), look=f"{OUTPUTS}/"),
-        Step(
-            "evals",
-            "grading them on their suites",
-            (("eval.harness", "--resume", *options),),
-            look=f"{RESULTS}/",
-        ),
-        Step(
-            "A/B",
-            "testing challengers against champions",
-            (("eval.ab_testing", *options),),
-            kind="ab_champion",
-        ),
+        Step("agents", "running the agents", agents, look=f"{OUTPUTS}/"),
+        Step("evals", "grading them on their suites", asking("eval.harness", "--resume"), look=f"{RESULTS}/"),
+        Step("A/B", "testing challengers against champions", asking("eval.ab_testing"), kind="ab_champion"),
         Step("rollup", "summing up telemetry", (("telemetry.rollup",),), look=str(SUMMARY), only_data=True),
-        Step(
-            "critiques",
-            "letting agents critique each other",
-            (("meta.critique_loops", *options),),
-            needs=("agents",),
-            kind="critiques",
-        ),
-        Step(
-            "proposals",
-            "writing new challengers",
-            (("meta.propose", *options),),
-            needs=("evals",),
-            kind="proposals",
-            carries=(str(REPORTS / "cross_critiques.json"),),
-        ),
-        Step(
-            "retirement",
-            "asking who earns their keep",
-            (("meta.retirement",),),
-            needs=("agents",),
-            kind="retirement",
-        ),
-        Step("charts", "drawing", (("telemetry.plots", "--last-n", "0"),), look=f"{CHARTS}/", only_data=True),
-    )
+        Step("critiques", "letting agents critique each other", asking("meta.critique_loops"),
+             needs=("agents",), kind="critiques"),
+        Step("proposals", "writing new challengers", asking("meta.propose"),
+             needs=("evals",), kind="proposals", carries=(critiques,)),
+        Step("retirement", "asking who earns their keep", (("meta.retirement",),),
+             needs=("agents",), kind="retirement"),
+        Step("charts", "drawing", charts, look=f"{CHARTS}/", only_data=True),
+    )  # fmt: skip
 
 
 def run_step(step: Step, stage: InPlace) -> Result:

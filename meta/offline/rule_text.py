@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents.offline import rules
+from telemetry.edge.yaml_text import load_terms
 
 _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _KEY = re.compile(r"^(?=[A-Za-z_][\w-]*:)", re.MULTILINE)
@@ -171,9 +171,7 @@ def _parsed(chunk: str) -> dict[str, Any]:
 
 
 def _yaml(text: str) -> Any:
-    import yaml
-
     try:
-        return yaml.load(text, Loader=rules._loader())
-    except (yaml.YAMLError, ValueError, RecursionError):
+        return load_terms(text)
+    except ValueError:
         return None

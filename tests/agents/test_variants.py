@@ -57,7 +57,17 @@ def test_challengers_are_distinct_texts(prompt: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Find defects.\n", "", " \n", "x" * 70_000, "bell \x07", "Quote evidence.\n"]
+    "text",
+    [
+        "Find defects.\n",
+        "",
+        " \n",
+        "x" * 70_000,
+        "bell \x07",
+        "tag \U000e0041",
+        "mark \u200b",
+        "Quote evidence.\n",
+    ],
 )
 def test_a_text_not_worth_keeping_is_refused(prompt: Path, text: str) -> None:
     manager.ensure_variants(PROMPT)
