@@ -23,6 +23,7 @@ from telemetry.edge.github import job_summary
 from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
+    from agents.manifest import Manifest
     from eval.ledger.provenance import GitState
     from meta.nightly.steps import Result
 
@@ -88,7 +89,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
     repo = Repo(repo.root.resolve())
     root = repo.root
-    load_manifest(repo)  # a broken one stops us here, in one line
+    manifest = load_manifest(repo)  # a broken one stops us here, in one line
     started = time.time()
     git_state = GitState(repo)
     diary = Diary(root, about(root, [*options, *(["--apply"] if args.apply else [])]))
@@ -106,7 +107,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         results = run_night(night, stage, diary.results, shown.start, on_end)
     spent = display.spent_since(repo, started)
     if spent["calls"]:
-        _remember(repo, results, spent, git_state, args.seed)
+        _remember(repo, manifest, results, spent, git_state, args.seed)
     if args.json:
         print(json.dumps({"steps": [asdict(result) for result in results], "spent": spent}))
     shown.finish(results, spent, applied=args.apply)
@@ -117,22 +118,26 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 
 def _remember(
-    repo: Repo, results: Sequence[Result], spent: Mapping[str, Any], git_state: GitState, seed: int
+    repo: Repo,
+    manifest: Manifest,
+    results: Sequence[Result],
+    spent: Mapping[str, Any],
+    git_state: GitState,
+    seed: int,
 ) -> None:
     """One line of history about the night as a whole, beside those of its evals and its A/B test."""
     from agents.llm_client import ModelOptions
-    from agents.manifest import load_manifest
     from agents.texts.prompt_set import PromptSet
-    from eval.grading.suite import load_suite
+    from eval.grading.suite import Suites
     from eval.ledger.history import append_history
     from eval.ledger.provenance import Seen, model_identity, replay_metadata
 
-    manifest, prompts = load_manifest(repo), PromptSet(repo)
-    suites = (spec.eval_suite for spec in manifest.enabled() if spec.eval_suite)
+    prompts, suites = PromptSet(repo), Suites(repo, allow_unpinned=True)
+    graded = (spec.eval_suite for spec in manifest.enabled() if spec.eval_suite)
     asked = model_identity(ModelOptions().model())["model"]
     metadata = replay_metadata(
         git_state,
-        suites={path: load_suite(repo, path, allow_unpinned=True).sha256 for path in suites},
+        suites={path: suites.load(path).sha256 for path in graded},
         prompts={path: prompts.sha256(path) for path in manifest.prompts},
         seen=Seen((asked,) if asked else (), (), (spent["provider"],), (), ()),
         seed=seed,
