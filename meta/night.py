@@ -11,40 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from telemetry.edge import cli
 from telemetry.edge.github import job_summary
 from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
-    from agents.manifest import Manifest
-    from eval.ledger.provenance import GitState
     from meta.nightly.steps import Result
-
-
-def about(root: Path, options: Sequence[str]) -> dict[str, Any]:
-    """What makes this night this night: the commit, the endpoint, the options."""
-    from telemetry.edge.git import commit_of
-
-    named = ("OPENAI_MODEL", "OPENAI_BASE_URL")
-    endpoint: dict[str, Any] = {name: os.environ.get(name, "") for name in named}
-    endpoint["key"] = bool(os.environ.get("OPENAI_API_KEY"))
-    return {"head": commit_of(root) or "", "endpoint": endpoint, "options": list(options)}
-
-
-def no_history(repo: Repo) -> bool:
-    """Whether no agent has ever run here."""
-    from telemetry.read import rows, store
-
-    con = store.connect(repo, rows.Window(kind="run"))
-    found = con.execute("select 1 from events where source in ('runtime', 'replay') limit 1").fetchone()
-    return found is None
 
 
 def parser() -> cli.Parser:
@@ -84,8 +60,9 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from agents.manifest import load_manifest
     from eval.ledger.provenance import GitState
     from meta.nightly import display
+    from meta.nightly.diary import Diary, about, no_history, remember
     from meta.nightly.stage import InPlace, Stage
-    from meta.nightly.steps import FAILED, STOPPED, Diary, run_night, steps
+    from meta.nightly.steps import FAILED, STOPPED, run_night, steps
 
     repo = Repo(repo.root.resolve())
     root = repo.root
@@ -107,7 +84,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         results = run_night(night, stage, diary.results, shown.start, on_end)
     spent = display.spent_since(repo, started)
     if spent["calls"]:
-        _remember(repo, manifest, results, spent, git_state, args.seed)
+        remember(repo, manifest, results, spent, git_state, args.seed)
     if args.json:
         print(json.dumps({"steps": [asdict(result) for result in results], "spent": spent}))
     shown.finish(results, spent, applied=args.apply)
@@ -115,35 +92,6 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     if any(result.status == FAILED for result in results):
         return cli.FOUND
     return cli.STOPPED if any(result.status == STOPPED for result in results) else cli.OK
-
-
-def _remember(
-    repo: Repo,
-    manifest: Manifest,
-    results: Sequence[Result],
-    spent: Mapping[str, Any],
-    git_state: GitState,
-    seed: int,
-) -> None:
-    """One line of history about the night as a whole, beside those of its evals and its A/B test."""
-    from agents.llm_client import ModelOptions
-    from agents.texts.prompt_set import PromptSet
-    from eval.grading.suite import Suites
-    from eval.ledger.history import append_history
-    from eval.ledger.provenance import Seen, model_identity, replay_metadata
-
-    prompts, suites = PromptSet(repo), Suites(repo, allow_unpinned=True)
-    graded = (spec.eval_suite for spec in manifest.enabled() if spec.eval_suite)
-    asked = model_identity(ModelOptions().model())["model"]
-    metadata = replay_metadata(
-        git_state,
-        suites={path: suites.load(path).sha256 for path in graded},
-        prompts={path: prompts.sha256(path) for path in manifest.prompts},
-        seen=Seen((asked,) if asked else (), (), (spent["provider"],), (), ()),
-        seed=seed,
-    )
-    steps = {result.name: {"status": result.status, "told": result.told} for result in results}
-    append_history(repo, "night", {"steps": steps, "spend": dict(spent)}, metadata)
 
 
 if __name__ == "__main__":

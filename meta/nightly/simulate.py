@@ -21,6 +21,7 @@ from meta.nightly.steps import FAILED, call, run_step, steps
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.git import git
 from telemetry.edge.repo import Repo
 
 CURVE = Path("telemetry/charts/nights.json")
@@ -36,8 +37,6 @@ IDENTITY = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")
 
 def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> int:
     """Run the nights, save curve and picture in the checkout, and tell how far it went."""
-    from telemetry.edge.git import git
-
     root = repo.root.resolve()
     curve: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="ratchet-nights-") as scratch:
@@ -54,14 +53,9 @@ def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> in
                 git(copy, *IDENTITY, "commit", "--quiet", "--allow-empty", "-m", f"Night {night + 1}")
     write_json(root / CURVE, {"seed": args.seed, "provider": "offline", "nights": curve})
     draw(curve, root / PICTURE)
-    if args.json:
-        print(json.dumps({"curve": curve, "picture": str(PICTURE)}))
-    elif not args.quiet:
-        first, last = curve[0]["mean"], curve[-1]["mean"]
-        print(
-            f"{100 * first:.1f} % -> {100 * last:.1f} % ({100 * (last - first):+.1f} points) in {args.nights} nights"
-        )
-        print(f"Picture: {PICTURE}")
+    first, last = 100 * curve[0]["mean"], 100 * curve[-1]["mean"]
+    told = f"{first:.1f} % -> {last:.1f} % ({last - first:+.1f} points) in {args.nights} nights"
+    cli.tell(args, {"curve": curve, "picture": str(PICTURE)}, told, f"Picture: {PICTURE}")
     return cli.OK
 
 

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import io
-import json
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 from meta.nightly.stage import InPlace
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_json
-from telemetry.edge.repo import CHARTS, OUTPUTS, REPORTS, RESULTS, SCRATCH, SUMMARY
+from telemetry.edge.repo import CHARTS, OUTPUTS, REPORTS, RESULTS, SUMMARY
 
 REPLAY_DAYS = 130  # of the sample, when there is no history yet
-STATE = SCRATCH / "night"
 DONE, FAILED, STOPPED, SKIPPED = "done", "failed", "stopped", "skipped"
 
 
@@ -131,25 +124,3 @@ def run_night(
         results[step.name] = result
         on_end(result)
     return list(results.values())
-
-
-class Diary:
-    """What this night has done so far, on disk: one file per day and configuration."""
-
-    def __init__(self, root: Path, about: Mapping[str, Any]) -> None:
-        text = json.dumps(about, sort_keys=True, default=str)
-        key = hashlib.sha256(text.encode()).hexdigest()[:12]
-        self._path = root / STATE / f"{time.strftime('%Y-%m-%d', time.gmtime())}-{key}.json"
-        self.results: dict[str, Result] = {}
-        try:
-            rows = json.loads(self._path.read_text(encoding="utf-8"))
-            self.results = {row["name"]: Result(**row) for row in rows}
-        except FileNotFoundError:
-            return
-        except (ValueError, TypeError, KeyError) as problem:
-            print(f"{self._path.name}: unreadable ({problem}); every step runs again", file=sys.stderr)
-
-    def add(self, result: Result) -> None:
-        """Put a step's result on record."""
-        self.results[result.name] = replace(result, again=False)
-        write_json(self._path, [asdict(row) for row in self.results.values()])

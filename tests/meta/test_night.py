@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from meta.nightly.diary import Diary
 from meta.nightly.stage import TREE, InPlace, Stage
-from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Diary, Result, Step, run_night
+from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
 from tests.conftest import REPOSITORY
