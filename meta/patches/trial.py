@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from meta.patches import confine
 from meta.patches.size import File, Metrics, measure
-from meta.publish.changes import Change, canonical, read_changes
+from meta.publish.changes import Change, canonical
+from meta.publish.judge import check_patch
 from telemetry.edge.git import GitRefused, git
 
 if TYPE_CHECKING:
@@ -118,15 +119,13 @@ class Sandbox:
         with Worktrees(self.root) as trees:
             return self._checked(made, trees, patch)
 
-    def _guarded(self, diff: str) -> tuple[bytes, list[Change], list[str]]:
-        from meta.publish import judge
-
+    def _guarded(self, diff: str) -> tuple[bytes, Sequence[Change], list[str]]:
         try:
             patch = canonical(diff.encode(errors="replace"), self.root)
-            changes = read_changes(patch, self.root)
         except GitRefused as refused:
             return b"", [], [f"git does not apply it to HEAD: {str(refused)[:300]}"]
-        reasons = [str(problem) for problem in judge.check_patch(patch, "sandbox", self.root).problems]
+        judged = check_patch(patch, "sandbox", self.root)
+        changes, reasons = judged.changes, [str(problem) for problem in judged.problems]
         others = sorted(change.path for change in changes if change.path != self.path)
         if others and not reasons:
             reasons.append(f"changes {', '.join(others)[:200]}: only {self.path} is the code of {self.agent}")
