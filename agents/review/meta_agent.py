@@ -1,4 +1,4 @@
-"""What should be done about each finding? The model proposes; Python lets only admissible proposals through.
+"""Turns findings into proposals: the model proposes, Python lets only admissible proposals through.
 
 Whatever the model says, a proposal that would touch a protected path, leave the repository, or edit a file that
 is not editable becomes `reject`, with the reason: a prompt is no safety boundary.

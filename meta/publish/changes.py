@@ -1,4 +1,4 @@
-"""What would a patch change? Asked of git itself, in a scratch index: the tree and its objects stay as they are."""
+"""Asks git itself what a patch would change, in a scratch index: the tree and its objects stay as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May a patch to an agent's code be proposed? It must parse, and open no new way to anything but computing.
+"""Whether a patch to an agent's code may be proposed: it must parse, and open no new way to anything but computing.
 
 Checked on the syntax tree, without running anything. No such check is complete: it keeps honest mistakes and plain
 attacks out; the walls of meta/confine.py and a person who reads the draft stand behind it.

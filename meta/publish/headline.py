@@ -1,4 +1,4 @@
-"""What does a change say in one line? The commit message, made from the decisions that the change brings.
+"""Says a change in one line, the subject of its commit, from the decisions that it brings.
 
 Such as "Promote reviewer: +8.3 points (95 % CI 3.1..13.4), n=112".
 """

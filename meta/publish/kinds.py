@@ -1,4 +1,4 @@
-"""What kinds of change may be proposed: which script makes it, what it may touch, how its pull request is named."""
+"""The kinds of change that may be proposed: which script makes it, what it may touch, how its pull request is named."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ class Kind:
     report: str  # without suffix: .json is the record, .md the pull request's body
     schema: str = ""  # JSON Schema of the report
     allowed: tuple[str, ...] = ()  # what it may change unless the manifest protects it
-    records: tuple[
-        str, ...
-    ] = ()  # what it also writes although it is protected: its own traces, checked by content
+    records: tuple[str, ...] = ()  # what it also writes although it is protected, checked by content
     draft: bool = False
     before: tuple[tuple[str, ...], ...] = ()  # run first where there is no data yet, as on a fresh runner
     only_if: str = ""  # a step output of the script: `false` or 0 is not worth a pull request
