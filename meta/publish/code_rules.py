@@ -1,7 +1,7 @@
 """Whether a patch to an agent's code may be proposed: it must parse, and open no new way to anything but computing.
 
 Checked on the syntax tree, without running anything. No such check is complete: it keeps honest mistakes and plain
-attacks out; the walls of meta/confine.py and a person who reads the draft stand behind it.
+attacks out; the walls of meta/patches/confine.py and a person who reads the draft stand behind it.
 """
 
 from __future__ import annotations
