@@ -77,7 +77,9 @@ def test_what_is_the_examples_goes_and_nothing_else(shop: ToyShop) -> None:
     for name in ("about.json", "about.md"):
         shop.write(f"meta/reports/{name}", '{"agent": "seller"}')
     for subject in ("seller", "keeper"):
-        write_decision(shop.repo, Decision("keep", "ab_champion", subject, "2026-03-02", None, None, None, {}, {}))
+        write_decision(
+            shop.repo, Decision("keep", "ab_champion", subject, "2026-03-02", None, None, None, {}, {})
+        )
     shop.commit()
     before = shop.files()
     assert scaffold.main(CLEAR) == cli.OK

@@ -51,6 +51,7 @@ class ToyShop:
         monkeypatch.syspath_prepend(str(root))
         self.write(f"{self.package}/__init__.py", _DOMAIN.replace("PACKAGE", self.package))
         self.write("agents/stock.json", "{}")
+        self.write(".gitignore", "__pycache__/\n")
         self.write(
             "agents/manifest.yaml",
             f"""# Who works here.
