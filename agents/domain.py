@@ -91,9 +91,8 @@ class Domain:
     came_true: Callable[[Row], tuple[str, bool] | None] = subject_and_event
     columns: Sequence[Column] = ()
     analysts: Mapping[str, Analyst] = field(default_factory=dict)  # beside the engine's own
-    starters: Mapping[str, Starter] = field(
-        default_factory=dict
-    )  # by kind of input; the first is the default
+    # by kind of input; the first is the default
+    starters: Mapping[str, Starter] = field(default_factory=dict)
     agents: Sequence[str] = ()  # names that ship with the domain as its example
     paths: Sequence[str] = ()  # files and folders that go when the example goes, beside those of its agents
 

@@ -86,10 +86,11 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
     return chosen
 
 
-def _check_kinds(manifest: Manifest, domain: Domain) -> None:
+def _check_kinds(repo: Repo, manifest: Manifest, domain: Domain) -> None:
     from agents.run.order import IMPROVING
+    from agents.run.source import kinds_of
 
-    kinds = (*domain.inputs, *IMPROVING)
+    kinds = (*kinds_of(domain, repo.root), *IMPROVING)
     for spec in manifest.agents:
         if spec.inputs not in kinds:
             allowed = ", ".join(kinds)
@@ -112,7 +113,7 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
     from telemetry import logger
 
     domain = load_domain(manifest.domain)
-    _check_kinds(manifest, domain)
+    _check_kinds(repo, manifest, domain)
     prompts = PromptSet(repo)
     for spec in chosen:
         prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle

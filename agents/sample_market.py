@@ -13,13 +13,13 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from agents.market.sample import headlines as news
 from agents.market.sample import quotes as sample_quotes
+from agents.market.sample.dice import Dice
 from telemetry.edge import cli
 from telemetry.edge.files import write_atomic
 from telemetry.edge.repo import Repo
@@ -148,28 +148,6 @@ BUMPS: Final = (
 )
 ACTIVE: Final = 3  # days from the outbreak on which a region's crisis is still running
 ROUGH: Final = 6  # days from the outbreak with more noise than usual
-
-T = TypeVar("T")
-
-
-class Dice:
-    """Random numbers that are the same everywhere: only `random()` of a seeded generator, then plain arithmetic."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed).random
-
-    def between(self, low: float, high: float) -> float:
-        return low + (high - low) * self._random()
-
-    def chance(self, probability: float) -> bool:
-        return self._random() < probability
-
-    def pick(self, items: Sequence[T]) -> T:
-        return items[int(self._random() * len(items))]
-
-    def noise(self) -> float:
-        """Nearly standard normal: twelve uniform numbers, less six."""
-        return sum(self._random() for _ in range(12)) - 6.0
 
 
 def trading_days() -> list[dt.date]:

@@ -1,7 +1,7 @@
 """Write every suite anew from its builder, byte for byte the same each time, and pin what was written.
 
-The labelling rule of a suite stands at the top of its builder: `eval/cases_macro.py`, `cases_headlines.py`,
-`cases_quotes.py`, `cases_outputs.py`, `cases_findings.py`. A label comes from how the case was made, never from an
+The labelling rule of a suite stands at the top of its builder: `eval/cases/macro.py`, `headlines.py`,
+`quotes.py`, `outputs.py`, `findings.py`. A label comes from how the case was made, never from an
 agent's answer.
 """
 

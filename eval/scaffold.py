@@ -1,10 +1,14 @@
-"""Starts a new agent without code: manifest entry, prompt, output schema and a pinned starter suite, ready to run."""
+"""Starts a new agent without code: manifest entry, prompt, output schema and a pinned starter suite, ready to run.
+
+`--clear-example` takes out the agents that Ratchet ships with, and all that is theirs: show, ask, remove.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,20 +16,30 @@ from typing import Any
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic, write_json
-from telemetry.edge.repo import MANIFEST, SUITES, Repo
+from telemetry.edge.repo import INPUTS, MANIFEST, SUITES, Repo
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.scaffold")
-    made.add_argument("name", metavar="NAME", help="of the new agent: a-z, 0-9 and _, starting with a letter")
+    made.add_argument(
+        "name", nargs="?", metavar="NAME", help="of the new agent: a-z, 0-9 and _, starting with a letter"
+    )
     made.add_argument("--inputs", metavar="KIND", help="what it reads (default: the domain's first starter)")
+    made.add_argument(
+        "--clear-example", action="store_true", help="remove the shipped agents and all that is theirs"
+    )
+    made.add_argument("--yes", action="store_true", help="... without asking")
     return made
 
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
+    if args.clear_example == (args.name is not None):
+        raise BadInput("give either the NAME of a new agent or --clear-example (see --help)")
+    if args.clear_example:
+        return _clear_example(args, repo)
     written = scaffold(repo, args.name, args.inputs)
     steps = next_steps(repo, args.name)
     if args.json:
@@ -37,6 +51,35 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
             print(f"  {path}")
         for what, command in steps.items():
             print(f"{what + ':':18} {command}")
+    return cli.OK
+
+
+def _clear_example(args: argparse.Namespace, repo: Repo) -> int:
+    from eval.scaffolding.clear import clear, planned
+
+    plan = planned(repo)
+    if plan is None:
+        cli.tell(args, {"agents": [], "removed": [], "notes": []}, "There is no example here.")
+        return cli.OK
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise BadInput("--clear-example: nobody to ask here; add --yes")
+        print(f"This removes {', '.join(plan.agents)} and:", file=sys.stderr)
+        print(*(f"  {path}" for path in plan.paths), *plan.notes, sep="\n", file=sys.stderr)
+        print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            cli.tell(args, {"agents": [], "removed": [], "notes": []}, "Nothing was removed.")
+            return cli.OK
+    clear(repo, plan)
+    removed = [str(path) for path in plan.paths]
+    cli.tell(
+        args,
+        {"agents": list(plan.agents), "removed": removed, "notes": list(plan.notes)},
+        *(f"removed {path}" for path in removed),
+        f"{len(plan.agents)} agents are gone from {MANIFEST}.",
+        *plan.notes,
+        "Keep it: git add --all && git commit -m 'Remove the example'. Undo it: git checkout -- .",
+    )
     return cli.OK
 
 
@@ -60,8 +103,10 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
     from agents.domain import load_domain
     from agents.manifest import load_manifest
     from eval.grading import suite as suites
+    from eval.scaffolding.starter import STARTERS
 
-    starters = load_domain(load_manifest(repo).domain).starters
+    domain = load_domain(load_manifest(repo).domain)
+    starters = STARTERS if domain.open_source is None else domain.starters
     if not starters:
         raise BadInput(f"{MANIFEST}: domain: none that has a starter for a new agent")
     kind = kind or next(iter(starters))
@@ -75,6 +120,8 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
     }
     _refuse_taken(repo, name, list(paths.values()))
     root = repo.root
+    sample = INPUTS / f"{kind}.json"  # something to run it on at once, where no domain has a source
+    samples = [sample] if domain.open_source is None and not (root / sample).exists() else []
     lock = root / SUITES / suites.LOCK
     before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
     try:
@@ -82,12 +129,15 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
             root / paths["prompt"], starter.prompt.replace("{title}", name.replace("_", " ").capitalize())
         )
         write_json(root / paths["output_schema"], _schema(name, starter.properties))
-        suites.write_suite(repo, paths["eval_suite"], starter.cases(name))
+        cases = list(starter.cases(name))
+        for path in samples:
+            write_json(root / path, cases[0]["input"])
+        suites.write_suite(repo, paths["eval_suite"], cases)
         suites.pin(repo, [paths["eval_suite"]])
         write_atomic(root / MANIFEST, with_agent((root / MANIFEST).read_text("utf-8"), name, kind, paths))
         load_manifest(repo)
     except BaseException:
-        for path in paths.values():
+        for path in (*paths.values(), *samples):
             (root / path).unlink(missing_ok=True)
         for file, content in before.items():
             if content is None:
@@ -95,7 +145,7 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
             else:
                 write_atomic(file, content)
         raise
-    return [*paths.values(), SUITES / suites.LOCK, MANIFEST]
+    return [*paths.values(), *samples, SUITES / suites.LOCK, MANIFEST]
 
 
 def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:

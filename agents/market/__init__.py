@@ -38,4 +38,12 @@ DOMAIN: Final = Domain(
     analysts=ANALYSTS,
     starters=STARTERS,
     agents=("macro_watcher", "geopolitical_risk", "arbitrage_finder", "vix_echo"),
+    paths=(
+        "agents/market",
+        "agents/sample",
+        "agents/sample_market.py",
+        "eval/build_suites.py",
+        "eval/cases",
+        "telemetry/outcomes.jsonl",
+    ),
 )

@@ -4,32 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from agents.base import in_thread
 from agents.domain import Domain, Payload, Source, SourceError
+from telemetry.edge.repo import INPUTS
 
 SOURCE_TIMEOUT_S: Final = 60.0  # the last net; a live loader has shorter limits of its own
 
 
 def open_source(domain: Domain, mode: str, root: Path) -> Source:
     """The domain's source of that mode, reading below `root`."""
-    return NoSource() if domain.open_source is None else domain.open_source(mode, root)
+    return Files(root) if domain.open_source is None else domain.open_source(mode, root)
 
 
-class NoSource:
-    """Stands where no domain brings a source: there is no day to ask for."""
+def kinds_of(domain: Domain, root: Path) -> Iterable[str]:
+    """The kinds of input that there are: the domain's, or without one those that have a file."""
+    return (
+        domain.inputs if domain.open_source else sorted(file.stem for file in (root / INPUTS).glob("*.json"))
+    )
+
+
+class Files:
+    """The source where no domain brings one: a kind is the file of that name, a payload as its agents get it."""
 
     mode = "snapshot"
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
 
     def days(self) -> Sequence[str]:
         return ()
 
     def load(self, kind: str, as_of: str | None = None) -> Payload:
-        raise SourceError(f"{kind}: agents/manifest.yaml names no domain that has such inputs")
+        import orjson
+
+        path = INPUTS / f"{kind}.json"
+        try:
+            payload = orjson.loads((self._root / path).read_bytes())
+        except (OSError, ValueError) as problem:
+            raise SourceError(f"{kind}: {path} cannot be read ({problem})") from None
+        if not isinstance(payload, dict):
+            raise SourceError(f"{kind}: {path} must hold one JSON object")
+        return payload
 
 
 def input_hash(payload: Mapping[str, Any]) -> str:

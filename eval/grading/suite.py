@@ -116,6 +116,15 @@ def pin(repo: Repo, paths: Iterable[Path]) -> list[str]:
     return changed
 
 
+def unpin(repo: Repo, paths: Iterable[Path]) -> None:
+    """Forget the pins of suites that are to go."""
+    for path in paths:
+        file = (repo / path).parent / LOCK
+        lock = _lock(file)
+        if lock.pop(path.name, None):
+            write_json(file, {"suites": lock})
+
+
 def write_suite(repo: Repo, path: Path, cases: Iterable[Mapping[str, Any]]) -> None:
     """One compact case a line, keys in the given order: the same cases give the same bytes."""
     lines = (json.dumps(case, ensure_ascii=False, separators=(",", ":"), allow_nan=False) for case in cases)

@@ -12,6 +12,7 @@ MANIFEST = Path("agents/manifest.yaml")
 PROMPTS = Path("agents/prompts")
 VARIANTS = PROMPTS / "variants"
 SCHEMAS = Path("agents/schemas")
+INPUTS = Path("agents/inputs")  # where no domain has a source: <kind>.json
 SUITES = Path("eval/suites")
 BASELINES = Path("eval/baselines")
 DECISIONS = Path("meta/decisions")

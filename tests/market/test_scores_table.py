@@ -12,8 +12,9 @@ from agents.texts.variants import Variants, sha256
 from eval.grading.suite import load_suite
 from eval.scores_table import Scores, pass_rates, scores, scores_table
 from eval.trials.pool import Job
-from telemetry.edge.repo import VARIANTS, Repo
+from telemetry.edge.repo import BASELINES, VARIANTS, Repo
 from tests.conftest import REPOSITORY
+from tests.worlds.agent_kit import rules
 
 BUILT_IN = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
 
@@ -33,28 +34,36 @@ def rates(arms: dict[str, PromptSet], *agents: str) -> Scores:
     )
 
 
-def test_the_champion_is_well_above_naive_rules_and_nothing_is_perfect() -> None:
-    """Holds on any later day, too: a champion may come near the best known, or pass it, by merged pull requests."""
+def test_every_suite_tells_naive_rules_from_usual_ones_and_these_from_the_best_known() -> None:
+    live = PromptSet(HERE)
+    for agent in BUILT_IN:
+        prompt = str(load_manifest(HERE).agent(agent).prompt)
+        texts = {
+            arm: (HERE / BASELINES / f"{agent}.{arm}.md").read_text("utf-8") for arm in ("naive", "best")
+        }
+        texts["usual"] = rules(agent)
+        arms = {arm: live.with_overrides({prompt: text}) for arm, text in texts.items()}
+        found = rates(arms, agent)[agent]
+        naive, usual, best = (found[arm]["holdout"] for arm in ("naive", "usual", "best"))
+        assert naive + 0.15 <= usual < best, agent
+        assert 0.90 <= best < 1.0, agent  # some cases wait for a better agent, not for a better threshold
+
+
+def test_the_table_shows_every_agent_that_has_baselines() -> None:
     found = scores(HERE)
     assert set(BUILT_IN) <= set(found)
-    for agent in BUILT_IN:
-        naive, champion, best = (found[agent][arm]["holdout"] for arm in ("naive", "champion", "best"))
-        assert naive + 0.15 <= champion < 1.0, agent
-        assert 0.90 <= best < 1.0, agent  # some cases wait for a better agent, not for a better threshold
     assert f"| reviewer | {found['reviewer']['naive']['tune']:.0%} /" in scores_table(found)
 
 
-def test_the_shipped_champions_are_the_live_prompts() -> None:
-    shipped = [path.name for path in (HERE / VARIANTS).iterdir()]
-    assert {"macro_watcher", "geopolitical_risk"} <= set(shipped)
-    for stem in shipped:
+def test_champions_are_the_live_prompts_and_every_text_says_where_it_came_from() -> None:
+    for stem in (path.name for path in (HERE / VARIANTS).iterdir()):
         prompt = f"agents/prompts/{stem}.md"
         texts = Variants(HERE, prompt)
         assert texts.text("champion") == (HERE / prompt).read_text("utf-8")
         for variant in texts.challengers()[0]:
             origin = texts.origin(variant.sha256)
             assert origin is not None, variant.name
-            assert origin.parent_sha256 is not None, variant.name
+            assert variant.name == "A" or origin.parent_sha256 is not None, variant.name
 
 
 def test_one_shipped_challenger_is_better_and_one_only_looks_so() -> None:
@@ -79,13 +88,14 @@ def test_one_shipped_challenger_is_better_and_one_only_looks_so() -> None:
 
 
 def test_one_changed_word_in_one_agents_rules_moves_that_agents_scores_and_no_other() -> None:
-    live = PromptSet(HERE)
     prompt = "agents/prompts/geopolitical_risk.md"
-    text, edits = re.subn(
-        r"^report_threshold: \S+", "report_threshold: 90", live.text(prompt), flags=re.MULTILINE
-    )
+    before = rules("geopolitical_risk")
+    after, edits = re.subn(r"^report_threshold: \S+", "report_threshold: 90", before, flags=re.MULTILINE)
     assert edits == 1
-    changed = live.with_overrides({prompt: text})
-    found = rates({"before": live, "after": changed}, *BUILT_IN)
-    moved = [agent for agent, arms in found.items() if arms["before"] != arms["after"]]
+    live = PromptSet(HERE)
+    arms = {
+        name: live.with_overrides({prompt: text}) for name, text in (("before", before), ("after", after))
+    }
+    found = rates(arms, *BUILT_IN)
+    moved = [agent for agent, by_arm in found.items() if by_arm["before"] != by_arm["after"]]
     assert moved == ["geopolitical_risk"]

@@ -7,10 +7,9 @@ that is real but a few dollars deep. Every crossed pair comes with what an order
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from agents.sample_market import Dice
+from agents.market.sample.dice import Dice
 
 FEE_BPS: Final = {"alpha": 10.0, "bravo": 8.0, "charlie": 20.0, "delta": 26.0}
 LISTED: Final = {
