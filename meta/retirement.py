@@ -13,22 +13,27 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from eval.ledger.report import Form
 from meta.worth import marginal
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, USEFUL_SIGNAL, WINDOW, assess, rolling_metrics
+from meta.worth.records import Agent, Report, Rule
+from meta.worth.report import FORM, form, sentence
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import write_atomic
 from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.repo import MANIFEST, REPORTS, Repo, here
+from telemetry.edge.records import made, plain
+from telemetry.edge.repo import MANIFEST, Repo, here
 from telemetry.names import FIELD, INFRASTRUCTURE
 
 __all__ = ["assess", "load_events", "main", "retire_candidates", "rolling_metrics", "switch", "write_report"]
 
-REPORT = REPORTS / "retirement_report.json"
 SORT_MEMORY = "1GB"  # for ranking a million runs; the reading view alone is content with far less
 
 
@@ -65,26 +70,23 @@ def retire_candidates(
     from agents.manifest import load_manifest
 
     repo = Repo((here() / manifest_path).resolve().parent.parent)
-    outcomes = marginal.load_outcomes(repo)
-    rows = assess(
-        load_manifest(repo), load_events(repo=repo), outcomes, min_n=min_n, reward_floor=reward_floor
-    )
-    return [row for row in rows if row["state"] == "candidate"]
+    events, outcomes = load_events(repo=repo), marginal.load_outcomes(repo)
+    rows = assess(load_manifest(repo), events, outcomes, min_n=min_n, reward_floor=reward_floor)
+    return [plain(row) for row in rows if row.state == "candidate"]
 
 
 def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
     """The report as JSON, and beside it as the body of the pull request."""
-    target = here() / REPORT if path is None else path
-    write_json(target, report)
-    write_atomic(target.with_suffix(".md"), _body(here(), report))
+    ours = _form(here())
+    where = ours if path is None else replace(ours, path=path.absolute())
+    where.write(here(), made(Report, report))
 
 
-def _body(repo: Repo, report: Mapping[str, Any]) -> str:
+def _form(repo: Repo) -> Form[Report]:
     from agents.domain import load_domain
     from agents.manifest import load_manifest
-    from meta.worth.report import markdown
 
-    return markdown(report, load_domain(load_manifest(repo).domain).columns)
+    return form(load_domain(load_manifest(repo).domain).columns)
 
 
 def switch(repo: Repo, names: Sequence[str], *, enabled: bool) -> str:
@@ -99,29 +101,34 @@ def switch(repo: Repo, names: Sequence[str], *, enabled: bool) -> str:
     return edited((repo / MANIFEST).read_text(encoding="utf-8"), flip)
 
 
-def _disable(repo: Repo, rows: Sequence[Mapping[str, Any]], limits: Mapping[str, Any]) -> None:
+def _disable(repo: Repo, rows: Sequence[Agent], rule: Rule) -> None:
     """One decision per agent, with the hashes that an audit compares; the manifest itself is changed last."""
-    import time
-
     from eval.ledger.decisions import Decision, write_decision
     from eval.ledger.provenance import GitState, packages
 
     manifest = repo / MANIFEST
-    after = switch(repo, [row["agent"] for row in rows], enabled=False)
+    after = switch(repo, [row.agent for row in rows], enabled=False)
     commit, dirty = GitState(repo).read()
-    kept = ("n", "rolling_avg_reward", "upper_bound", "scoring_version", "unique_share")
+    limits = {"min_n": rule.min_n, "reward_floor": rule.reward_floor, "window": rule.window}
     for row in rows:
         write_decision(
             repo,
             Decision(
                 decision="disable",
                 kind="retirement",
-                subject=row["agent"],
+                subject=row.agent,
                 date=time.strftime("%Y-%m-%d", time.gmtime()),
                 before_sha256=_sha256(manifest.read_bytes()),
                 after_sha256=_sha256(after.encode()),
-                report_sha256=_sha256((repo / REPORT).read_bytes()),
-                verdict={name: row.get(name) for name in kept} | dict(limits),
+                report_sha256=_sha256((repo / FORM.path).read_bytes()),
+                verdict={
+                    "n": row.n,
+                    "rolling_avg_reward": row.rolling_avg_reward,
+                    "upper_bound": row.measured and row.measured.upper_bound,
+                    "scoring_version": row.measured and row.measured.scoring_version,
+                    "unique_share": row.unique and row.unique.unique_share,
+                    **limits,
+                },
                 metadata={"git_commit": commit, "git_dirty": dirty, "packages": packages()},
             ),
         )
@@ -147,8 +154,6 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Assess every agent and write the report."""
-    import time
-
     from agents.manifest import load_manifest
     from telemetry.names import SOURCES
 
@@ -161,47 +166,41 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         if (given := getattr(args, flag)) is not None and given < 1:
             raise BadInput(f"--{flag.replace('_', '-')} {given}: must be at least 1")
     manifest = load_manifest(repo)
-    rule = manifest.retirement
-    limits: dict[str, Any] = {
-        "min_n": rule.min_n if args.min_n is None else args.min_n,
-        "reward_floor": rule.reward_floor if args.reward_floor is None else args.reward_floor,
-        "window": rule.window if args.window is None else args.window,
-    }
-    sources = tuple(args.source or FIELD)
-    events = load_events(sources, limits["window"], repo=repo)
-    rows = assess(manifest, events, marginal.load_outcomes(repo, args.outcomes), **limits)
-    candidates = [row for row in rows if row["state"] == "candidate"]
-    doomed = [row["agent"] for row in candidates if not row["execution_sensitive"]]
-    report = {
-        "generated_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "rule": limits | {"sources": list(sources), "useful_signal": USEFUL_SIGNAL},
-        "candidates": candidates,
-        "agents": rows,
-        "disabled": doomed if args.disable else [],
-        "offline": any(event["provider"] == "offline" for event in events),
-    }
-    write_report(report)
+    usual = manifest.retirement
+    rule = Rule(
+        usual.min_n if args.min_n is None else args.min_n,
+        usual.reward_floor if args.reward_floor is None else args.reward_floor,
+        usual.window if args.window is None else args.window,
+        tuple(args.source or FIELD),
+        USEFUL_SIGNAL,
+    )
+    events = load_events(rule.sources, rule.window, repo=repo)
+    rows = assess(
+        manifest,
+        events,
+        marginal.load_outcomes(repo, args.outcomes),
+        min_n=rule.min_n,
+        reward_floor=rule.reward_floor,
+        window=rule.window,
+    )
+    candidates = [row for row in rows if row.state == "candidate"]
+    doomed = [row for row in candidates if row.listed and not row.listed.execution_sensitive]
+    report = Report(
+        generated_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        rule=rule,
+        candidates=tuple(candidates),
+        agents=tuple(rows),
+        disabled=tuple(row.agent for row in doomed) if args.disable else (),
+        offline=any(event["provider"] == "offline" for event in events),
+    )
+    _form(repo).write(repo, report)
     if args.disable and doomed:
-        _disable(repo, [row for row in candidates if row["agent"] in doomed], limits)
-    _tell(repo, report, args)
+        _disable(repo, doomed, rule)
+    set_output("candidates", str(len(candidates)))
+    set_output("to_decide", str(sum(row.state in ("candidate", "revival") for row in rows)))
+    job_summary((repo / FORM.markdown).read_text(encoding="utf-8"))
+    cli.tell(args, plain(report), cli.found(sentence(report)), f"Report: {FORM.markdown}")
     return cli.OK
-
-
-def _tell(repo: Repo, report: Mapping[str, Any], args: argparse.Namespace) -> None:
-    from meta.worth.report import sentence
-
-    set_output("candidates", str(len(report["candidates"])))
-    to_decide = [row for row in report["agents"] if row["state"] in ("candidate", "revival")]
-    set_output("to_decide", str(len(to_decide)))
-    told = cli.found(sentence(report))
-    job_summary(_body(repo, report))
-    if args.json:
-        import json
-
-        print(json.dumps(report, sort_keys=True))
-    elif not args.quiet:
-        print(told)
-        print(f"Report: {REPORT.with_suffix('.md')}")
 
 
 if __name__ == "__main__":

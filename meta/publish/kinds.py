@@ -65,6 +65,7 @@ KINDS = {
             labels=("meta-agent", "retirement"),
             command=("meta.retirement",),
             report="meta/reports/retirement_report",
+            schema="meta/retirement_report.schema.json",
             only_if="to_decide",
         ),
         Kind(
@@ -74,6 +75,7 @@ KINDS = {
             labels=("meta-agent", "retirement"),
             command=("meta.retirement", "--disable"),
             report="meta/reports/retirement_report",
+            schema="meta/retirement_report.schema.json",
             only_if="to_decide",
             records=("agents/manifest.yaml", *_DECISIONS),
             draft=True,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from agents.domain import load_domain
 from meta.worth import marginal
+from meta.worth.records import Agent, Listed, Measured, Metrics, Unique
+from telemetry.edge.records import plain
 from telemetry.names import INFRASTRUCTURE
 from telemetry.read.intervals import mean_lower_bound, mean_upper_bound
 
@@ -21,6 +23,8 @@ REWARD_FLOOR = 0.05
 USEFUL_SIGNAL = 0.2  # signal strength from which a run was of use to somebody
 TREND_POINTS = 40
 
+ORDER = ("candidate", "revival", "probation")  # of the states that a reader wants to see first
+
 Event = Mapping[str, Any]
 
 
@@ -32,6 +36,11 @@ def rolling_metrics(
     A run that failed by the agent's own fault found nothing: its reward is 0. Infrastructure failures are skipped.
     The bound is worked out only for a mean below `floor`: above it, nothing depends on it.
     """
+    return {agent: plain(found) for agent, found in metrics_of(events, window, floor).items()}
+
+
+def metrics_of(events: Iterable[Event], window: int, floor: float) -> dict[str, Metrics]:
+    """The same as records."""
     by_agent: dict[str, list[Event]] = defaultdict(list)
     for event in events:
         if event.get("error_kind") not in INFRASTRUCTURE:
@@ -39,7 +48,7 @@ def rolling_metrics(
     return {agent: _metrics(rows, window, floor) for agent, rows in by_agent.items()}
 
 
-def _metrics(rows: Sequence[Event], window: int, floor: float) -> dict[str, Any]:
+def _metrics(rows: Sequence[Event], window: int, floor: float) -> Metrics:
     versions = [row.get("scoring_version") for row in rows if row.get("scoring_version")]
     current = versions[-1] if versions else None
     own = [row for row in rows if row.get("scoring_version") in (current, None)][-window:]
@@ -48,60 +57,52 @@ def _metrics(rows: Sequence[Event], window: int, floor: float) -> dict[str, Any]
     costs = [row.get("cost_usd") for row in own]
     known = [float(cost) for cost in costs if cost is not None]
     useful = sum((row.get("signal_strength") or 0.0) >= USEFUL_SIGNAL for row in own)
-    return {
-        "n": len(own),
-        "rolling_avg_reward": mean,
-        "upper_bound": mean_upper_bound(rewards) if mean < floor else None,
-        "scoring_version": current,
-        "other_version_runs": len(rows) - len(own) if len(rows) <= window else 0,
-        "own_failures": sum(row.get("error_kind") is not None for row in own),
-        "total_cost_usd": sum(known) if known else None,
-        "unpriced_runs": len(costs) - len(known),
-        "useful_runs": useful,
-        "cost_per_useful_signal_usd": sum(known) / useful if useful and len(known) == len(costs) else None,
-        "rewards": rewards,
-    }
+    measured = Measured(
+        upper_bound=mean_upper_bound(rewards) if mean < floor else None,
+        scoring_version=current,
+        other_version_runs=len(rows) - len(own) if len(rows) <= window else 0,
+        own_failures=sum(row.get("error_kind") is not None for row in own),
+        total_cost_usd=sum(known) if known else None,
+        unpriced_runs=len(costs) - len(known),
+        useful_runs=useful,
+        cost_per_useful_signal_usd=sum(known) / useful if useful and len(known) == len(costs) else None,
+    )
+    return Metrics(len(own), mean, tuple(rewards), measured)
 
 
-def _shown(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """What the report keeps of an agent's metrics: the rewards as a short curve."""
-    return {name: value for name, value in metrics.items() if name != "rewards"} | {
-        "trend": _trend(metrics["rewards"])
-    }
-
-
-def _trend(rewards: Sequence[float]) -> list[float]:
+def _trend(rewards: Sequence[float]) -> tuple[float, ...]:
     """The rewards as at most TREND_POINTS averages, oldest first."""
     size = max(1, -(-len(rewards) // TREND_POINTS))
     chunks = [rewards[i : i + size] for i in range(0, len(rewards), size)]
-    return [round(sum(chunk) / len(chunk), 4) for chunk in chunks]
+    return tuple(round(sum(chunk) / len(chunk), 4) for chunk in chunks)
 
 
-def state(spec: AgentSpec, metrics: Mapping[str, Any] | None, min_n: int, floor: float) -> str:
+def state(spec: AgentSpec, metrics: Metrics | None, min_n: int, floor: float) -> str:
     """Where an agent stands between active and retired."""
     if metrics is None:
         return "no_telemetry" if spec.enabled else "retired"
     if not spec.enabled:
-        recovered = metrics["n"] >= min_n and mean_lower_bound(metrics["rewards"]) > floor
+        recovered = metrics.n >= min_n and mean_lower_bound(metrics.rewards) > floor
         return "revival" if recovered else "retired"
-    if metrics["n"] < min_n:
+    if metrics.n < min_n:
         return "too_few_runs"
-    if metrics["rolling_avg_reward"] >= floor:
+    if metrics.rolling_avg_reward >= floor:
         return "active"
-    return "candidate" if metrics["upper_bound"] < floor else "probation"
+    bound = metrics.measured.upper_bound
+    return "candidate" if bound is not None and bound < floor else "probation"
 
 
 def assess(
     manifest: Manifest,
     events: Sequence[Event],
-    outcomes: Sequence[Mapping[str, Any]] = (),
+    outcomes: Sequence[Event] = (),
     *,
     min_n: int = MIN_N,
     reward_floor: float = REWARD_FLOOR,
     window: int = WINDOW,
-) -> list[dict[str, Any]]:
+) -> list[Agent]:
     """One row per agent of the manifest and per unknown name in the telemetry, candidates first."""
-    metrics = rolling_metrics(events, window, reward_floor)
+    metrics = metrics_of(events, window, reward_floor)
     unique = marginal.unique_shares(events)
     domain = load_domain(manifest.domain)
     by_agent: dict[str, list[Event]] = defaultdict(list)
@@ -109,28 +110,27 @@ def assess(
         by_agent[str(event["agent"])].append({**event, "day": marginal.day_of(event)})
     rows = []
     for spec in manifest.agents:
-        measured, own = metrics.get(spec.name), by_agent[spec.name]
+        measured, own = metrics.pop(spec.name, None), by_agent[spec.name]
         where = state(spec, measured, min_n, reward_floor)
         if where == "candidate" and spec.name in manifest.retirement.exempt:
             where = "exempt"
         rows.append(
-            {
-                "agent": spec.name,
-                "module": spec.module,
-                "state": where,
-                "execution_sensitive": spec.execution_sensitive,
-                **_shown(measured or {"n": 0, "rolling_avg_reward": None, "rewards": []}),
-                **unique.get(spec.name, {"signals": 0, "unique_signals": 0, "unique_share": None}),
-                "hits": marginal.hits(own, outcomes, domain.came_true),
-                **{column.name: column.measure(own, outcomes) for column in domain.columns},
-            }
+            _row(
+                spec.name,
+                spec.module,
+                where,
+                measured,
+                listed=Listed(spec.execution_sensitive, marginal.hits(own, outcomes, domain.came_true)),
+                unique=unique.get(spec.name, Unique()),
+                columns={column.name: column.measure(own, outcomes) for column in domain.columns},
+            )
         )
-    known = {spec.name for spec in manifest.agents}
-    rows += [
-        {"agent": name, "module": None, "state": "not_in_manifest", **_shown(metrics[name])}
-        for name in sorted(metrics.keys() - known)
-    ]
-    order = ("candidate", "revival", "probation")
-    return sorted(
-        rows, key=lambda row: (order.index(row["state"]) if row["state"] in order else 9, row["agent"])
-    )
+    rows += [_row(name, None, "not_in_manifest", metrics[name]) for name in sorted(metrics)]
+    return sorted(rows, key=lambda row: (ORDER.index(row.state) if row.state in ORDER else 9, row.agent))
+
+
+def _row(agent: str, module: str | None, where: str, metrics: Metrics | None, **more: Any) -> Agent:
+    if metrics is None:
+        return Agent(agent, module, where, 0, None, (), **more)
+    mean, trend = metrics.rolling_avg_reward, _trend(metrics.rewards)
+    return Agent(agent, module, where, metrics.n, mean, trend, metrics.measured, **more)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from meta.worth.records import Hits, Unique
 from telemetry.edge.errors import BadInput
 from telemetry.edge.repo import Repo
 from telemetry.read.intervals import wilson
@@ -28,7 +29,7 @@ def _said(event: Event) -> list[str]:
     return str(event.get("signals") or "").split()
 
 
-def unique_shares(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
+def unique_shares(events: Iterable[Event]) -> dict[str, Unique]:
     """Per agent: distinct signals by day, and the share of them that no other agent gave the same day."""
     said: dict[tuple[str, str], set[str]] = defaultdict(set)
     for event in events:
@@ -39,10 +40,7 @@ def unique_shares(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
         for agent in agents:
             totals[agent][0] += 1
             totals[agent][1] += len(agents) == 1
-    return {
-        agent: {"signals": n, "unique_signals": alone, "unique_share": alone / n}
-        for agent, (n, alone) in totals.items()
-    }
+    return {agent: Unique(n, alone, alone / n) for agent, (n, alone) in totals.items()}
 
 
 def load_outcomes(repo: Repo, path: Path | None = None) -> list[dict[str, Any]]:
@@ -62,25 +60,17 @@ def load_outcomes(repo: Repo, path: Path | None = None) -> list[dict[str, Any]]:
     return rows
 
 
-def hits(events: Iterable[Event], outcomes: Iterable[Event], came_true: CameTrue) -> dict[str, Any] | None:
+def hits(events: Iterable[Event], outcomes: Iterable[Event], came_true: CameTrue) -> Hits | None:
     """Hit rate of an agent's alerts and its lift over the base rate of the subjects it speaks of."""
     happened = {(row["date"], known[0]): known[1] for row in outcomes if (known := came_true(row))}
-    alerts = {
-        (day_of(event), key.split(":")[0]) for event in events for key in _said(event)
-    } & happened.keys()
+    said = {(day_of(event), key.split(":")[0]) for event in events for key in _said(event)}
+    alerts = said & happened.keys()
     if not alerts:
         return None
     subjects = {subject for _, subject in alerts}
-    base = [came for (_, subject), came in happened.items() if subject in subjects]
+    of = [came for (_, subject), came in happened.items() if subject in subjects]
     true = sum(happened[alert] for alert in alerts)
-    base_rate = sum(base) / len(base)
+    rate, base = true / len(alerts), sum(of) / len(of)
     interval = wilson(true, len(alerts))
-    rate = true / len(alerts)
-    return {
-        "alerts": len(alerts),
-        "hit_rate": rate,
-        "hit_rate_interval": list(interval) if interval else None,
-        "base_rate": base_rate,
-        "lift": rate / base_rate if base_rate else None,
-        "lift_interval": [end / base_rate for end in interval] if interval and base_rate else None,
-    }
+    lifted = (interval[0] / base, interval[1] / base) if interval and base else None
+    return Hits(len(alerts), rate, interval, base, rate / base if base else None, lifted)

@@ -75,6 +75,12 @@ def details(summary: str, text: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
+def some(items: Sequence[str], most: int) -> str:
+    """The first of a list in one line, and how many more there are."""
+    more = f" and {len(items) - most:,} more" if len(items) > most else ""
+    return f"{', '.join(items[:most])}{more}"
+
+
 def first_screen(*lines: str) -> str:
     """The block quote that a body starts with: enough to decide. Empty lines are left out."""
     return "\n".join(f"> {line}" for line in lines if line)

@@ -6,15 +6,24 @@ import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 R = TypeVar("R")
+
+
+# As `metadata` of a field: in JSON its own fields stand among its parent's (None: not at all; a mapping takes the rest).
+INLINE: Final = MappingProxyType({"inline": True})
 
 
 def plain(value: Any) -> Any:
     """A record as what JSON knows: objects, lists, scalars."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        found: dict[str, Any] = {}
+        for one in fields(value):
+            part = plain(getattr(value, one.name))
+            found |= (part or {}) if one.metadata == INLINE else {one.name: part}
+        return found
     if isinstance(value, Mapping):
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -25,8 +34,19 @@ def plain(value: Any) -> Any:
 def made(kind: type[R], value: Mapping[str, Any]) -> R:
     """The record of that class; a schema has said before that the value has its shape. Unknown fields are left out."""
     hinted: Any = kind
-    hints = _hints(hinted)
-    return kind(**{name: _as(hints[name], one) for name, one in value.items() if name in hints})
+    hints, rest = _hints(hinted), dict(value)
+    among = [one.name for one in fields(hinted) if one.metadata == INLINE]
+    found = {name: _as(hints[name], rest.pop(name)) for name in hints if name not in among and name in rest}
+    for name in among:
+        inner = next((one for one in get_args(hints[name]) if is_dataclass(one)), None)
+        own = (
+            rest
+            if inner is None
+            else {one.name: rest.pop(one.name) for one in fields(inner) if one.name in rest}
+        )
+        if own:
+            found[name] = _as(hints[name], own)
+    return kind(**found)
 
 
 _hints = cache(get_type_hints)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ import pytest
 from agents.manifest import MANIFEST, load_manifest
 from agents.market import worth
 from meta import retirement
+from meta.publish.contents import check_body
 from meta.worth import marginal
-from meta.worth.report import markdown, spark
+from meta.worth.records import Agent, Hits, Listed, Measured, Report, Rule, Unique
+from meta.worth.report import FORM, markdown, spark
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic
+from telemetry.edge.records import made, plain
 from telemetry.edge.repo import here, working_in
 from telemetry.logger import log_event
 from tests.conftest import REPOSITORY
@@ -56,7 +59,7 @@ def runs(agent: str, rewards: list[float | None], **fields: Any) -> Iterator[dic
 def states(events: list[dict[str, Any]], **limits: Any) -> dict[str, str]:
     with working_in(REPOSITORY):
         manifest = load_manifest(here())
-    return {row["agent"]: row["state"] for row in retirement.assess(manifest, events, **limits)}
+    return {row.agent: row.state for row in retirement.assess(manifest, events, **limits)}
 
 
 @pytest.mark.parametrize(
@@ -117,8 +120,8 @@ def test_unique_share_leaves_one_out_by_day() -> None:
             },
         ]
     )
-    assert shares["echo"] == {"signals": 2, "unique_signals": 0, "unique_share": 0.0}
-    assert shares["macro"]["unique_signals"] == 1
+    assert shares["echo"] == Unique(2, 0, 0.0)
+    assert shares["macro"].unique_signals == 1
 
 
 def test_hit_rate_lift_and_fill_rate_by_hand() -> None:
@@ -134,9 +137,9 @@ def test_hit_rate_lift_and_fill_rate_by_hand() -> None:
     ]
     hit = marginal.hits(alerts, outcomes, worth.came_true)
     assert hit is not None
-    assert (hit["alerts"], hit["hit_rate"], hit["base_rate"]) == (4, 0.5, 0.2)
-    assert hit["lift"] == pytest.approx(2.5)
-    assert hit["hit_rate_interval"] == pytest.approx([0.15, 0.85], abs=0.01)
+    assert (hit.alerts, hit.hit_rate, hit.base_rate) == (4, 0.5, 0.2)
+    assert hit.lift == pytest.approx(2.5)
+    assert hit.hit_rate_interval == pytest.approx([0.15, 0.85], abs=0.01)
     fill = worth.fills([{**run, "day": marginal.day_of(run)} for run in alerts], outcomes)
     assert fill is not None and (fill["named"], fill["fill_rate"]) == (2, 0.5)
 
@@ -145,8 +148,8 @@ def test_a_retired_agent_that_recovered_in_shadow_is_proposed_for_revival(checko
     switch_off("vix_echo")
     manifest = load_manifest(here())
     rows = retirement.assess(manifest, list(runs("vix_echo", [0.6, 0.7] * 60, source="shadow")))
-    assert {row["agent"]: row["state"] for row in rows}["vix_echo"] == "revival"
-    assert retirement.assess(manifest, [])[-1]["state"] in {"retired", "no_telemetry"}
+    assert {row.agent: row.state for row in rows}["vix_echo"] == "revival"
+    assert retirement.assess(manifest, [])[-1].state in {"retired", "no_telemetry"}
 
 
 def test_disable_changes_one_line_and_keeps_every_comment(checkout: Path) -> None:
@@ -222,9 +225,61 @@ def test_a_hostile_agent_name_in_the_telemetry_stays_text() -> None:
     with working_in(REPOSITORY):
         manifest = load_manifest(here())
     rows = retirement.assess(manifest, list(runs("@everyone <script>|x", [0.1] * 3)))
-    rule = {"min_n": 100, "reward_floor": 0.05, "window": 200, "sources": ["runtime"]}
-    body = markdown({"rule": rule, "candidates": [], "agents": rows, "disabled": [], "offline": False})
+    body = markdown(report(rows))
     assert "@everyone" not in body and "<script>" not in body
+
+
+def report(rows: Sequence[Agent], disable: bool = False) -> Report:
+    candidates = tuple(row for row in rows if row.state == "candidate")
+    rule = Rule(100, 0.05, 200, ("runtime",), 0.2)
+    disabled = tuple(row.agent for row in candidates) if disable else ()
+    return Report("2026-11-16T04:13:00Z", rule, candidates, tuple(rows), disabled, False)
+
+
+def crowd(candidates: int, agents: int) -> list[Agent]:
+    """So many agents, as much said about each as can be."""
+    measured = Measured(-0.123, "1.0", 3, 4, 1.5, 2, 40, None)
+    listed = Listed(True, Hits(200, 0.5, (0.4, 0.6), 0.2, 2.5, (2.0, 3.0)))
+    state = ["candidate"] * candidates + ["not_in_manifest"] * (agents - candidates)
+    return [
+        Agent(
+            f"{number:04}-{'x' * 55}",
+            "m",
+            where,
+            200,
+            -0.2,
+            (0.1,) * 40,
+            measured,
+            listed,
+            Unique(9, 3, 1 / 3),
+            {},
+        )
+        for number, where in enumerate(state)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "disable"), [(55, False), (100, False), (100, True), (500, True), (0, False)]
+)
+def test_a_body_about_hundreds_of_agents_is_one_that_may_be_published(candidates: int, disable: bool) -> None:
+    body = markdown(report(crowd(candidates, 500), disable), worth.COLUMNS)
+    assert list(check_body(body.encode())) == []
+    assert "the upper 95 % bound of its mean reward" in body and "And 350 more agents" in body
+
+
+def test_a_report_survives_its_file_and_the_same_goes_in_by_write_report(checkout: Path) -> None:
+    rows = [
+        *crowd(2, 3),
+        Agent("silent", "m", "no_telemetry", 0, None, (), None, Listed(False, None), Unique(), {}),
+    ]
+    whole = report([*rows, Agent("stranger", None, "not_in_manifest", 3, 0.1, (0.1,), rows[0].measured)])
+    retirement.write_report(plain(whole))
+    assert FORM.read(here()) == made(Report, plain(whole))
+    silent, stranger = json.loads((checkout / FORM.path).read_text())["agents"][-2:]
+    assert "upper_bound" not in silent and silent["signals"] == 0
+    assert "signals" not in stranger and stranger["useful_runs"] == 40
+    retirement.write_report(plain(whole), checkout / "elsewhere.json")
+    assert (checkout / "elsewhere.md").read_bytes() == (checkout / FORM.markdown).read_bytes()
 
 
 def test_sparklines_are_zero_based() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.edge.records import made, plain
+from telemetry.edge.records import INLINE, made, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,24 @@ def test_a_record_survives_its_file(record: Outer) -> None:
 
 def test_a_field_that_the_class_does_not_know_is_left_out() -> None:
     assert made(Inner, {"name": "a", "marks": [1.0], "later": True}) == Inner("a", (1.0,))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    measured: Figures | None = field(default=None, metadata=INLINE)
+    more: Mapping[str, Any] | None = field(default=None, metadata=INLINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    runs: int
+    mean: float | None
+
+
+def test_an_inline_record_stands_among_the_fields_of_its_parent_or_not_at_all() -> None:
+    for row, wanted in (
+        (Row("a", Figures(3, None), {"fills": [1]}), {"name": "a", "runs": 3, "mean": None, "fills": [1]}),
+        (Row("a"), {"name": "a"}),
+    ):
+        assert plain(row) == wanted and made(Row, wanted) == row
