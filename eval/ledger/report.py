@@ -13,10 +13,25 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from telemetry.edge.files import as_json, write_atomic
+from telemetry.edge.markdown import code
 from telemetry.edge.records import made, plain
 from telemetry.edge.repo import Repo
 
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The model that a report stands on, see `provenance.model_identity`."""
+
+    provider: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+
+    @property
+    def told(self) -> str:
+        """As a pull request names it."""
+        return "the **offline model**" if self.provider == "offline" else code(str(self.model))
 
 
 @dataclass(frozen=True, slots=True)

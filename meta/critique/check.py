@@ -1,4 +1,4 @@
-"""Which parts of a critique are fit to be shown? Checks, merges and links what critics say. Pure.
+"""Checks, merges and links what critics say: which parts of it are fit to be shown. Pure.
 
 A critic is a model: its words are cut to size or refused, its quotations looked up, its recommendations held against
 the protected paths. What another critic says too is merged, what an earlier night said already is linked to it.
@@ -7,16 +7,16 @@ the protected paths. What another critic says too is merged, what an earlier nig
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from agents.manifest import protection
 from agents.review.reviewer import quoted
+from meta.critique.report import Critique, Finding, Issue, Recommendation, Refusal, rank
 from telemetry.edge.text import clean, redact
 
-Row = dict[str, Any]
-
-SEVERITIES: Final = ("high", "med", "low")
 PRIORITIES: Final = ("P0", "P1", "P2")
 MAX_ITEMS = 12  # issues, and recommendations, of one critique
 MIN_EVIDENCE = 4  # characters: "a" is in every input
@@ -66,34 +66,28 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 def admitted(
     critic: str, target: str, answer: Mapping[str, Any], given: Mapping[str, Any], protected: Sequence[str]
-) -> Row:
+) -> Critique:
     """One critique from a model's answer to `given`: what may stay, and, in `refused`, what may not and why."""
-    refused: list[Row] = []
+    refused: list[Refusal] = []
     issues, recommendations = [], []
     for place, raw in enumerate(answer.get("issues") or ()):
-        issue = {name: _plain(raw[name]) for name in ("title", "evidence", "impact")}
-        why = _too_much(place, raw, ("title", "evidence", "impact"))
-        if why:
-            refused.append(_refusal("issue", issue["title"], why))
+        title, evidence, impact = (_plain(raw[name]) for name in ("title", "evidence", "impact"))
+        if why := _too_much(place, raw, ("title", "evidence", "impact")):
+            refused.append(Refusal("issue", title[:KEPT_OF_REFUSED], why))
         else:
-            held = len(issue["evidence"]) >= MIN_EVIDENCE and quoted(raw["evidence"], given)
-            issues.append({**issue, "severity": raw["severity"], "supported": held})
+            held = len(evidence) >= MIN_EVIDENCE and quoted(raw["evidence"], given)
+            issues.append(Issue(title, evidence, impact, raw["severity"], held))
     for place, raw in enumerate(answer.get("recommendations") or ()):
-        advice = {name: _plain(raw[name]) for name in ("change", "why")}
         why = _too_much(place, raw, ("change", "why"))
         touched = [] if why else protection.mentions({"change": raw["change"]}, protected)
-        if why or touched:
-            reason = why or f"touches the protected path {_plain(touched[0])[:100]}"
-            refused.append(_refusal("recommendation", advice["change"], reason))
+        if touched:
+            why = f"touches the protected path {_plain(touched[0])[:100]}"
+        if why:
+            refused.append(Refusal("recommendation", _plain(raw["change"])[:KEPT_OF_REFUSED], why))
         else:
-            recommendations.append({**advice, "priority": raw["priority"]})
-    return {
-        "critic_agent": critic,
-        "target_agent": target,
-        "issues": issues,
-        "recommendations": recommendations,
-        "refused": refused[: 2 * MAX_ITEMS],
-    }
+            recommendations.append(Recommendation(_plain(raw["change"]), _plain(raw["why"]), raw["priority"]))
+    kept = tuple(refused[: 2 * MAX_ITEMS])
+    return Critique(critic, target, tuple(issues), tuple(recommendations), kept)
 
 
 def _plain(text: str) -> str:
@@ -110,34 +104,34 @@ def _too_much(place: int, raw: Mapping[str, str], names: Iterable[str]) -> str:
     return f"only the first {MAX_ITEMS} are read" if place >= MAX_ITEMS else ""
 
 
-def _refusal(kind: str, text: str, reason: str) -> Row:
-    return {"kind": kind, "start": text[:KEPT_OF_REFUSED], "reason": reason}
-
-
-def merged(critiques: Sequence[Row]) -> list[Row]:
+def merged(critiques: Sequence[Critique]) -> list[Critique]:
     """Each issue and recommendation once per target, at the critic who came first; the others are named in it."""
-    kept: dict[str, list[tuple[str, Row]]] = {}
-    done = []
+    known: dict[str, list[tuple[Finding, list[str]]]] = defaultdict(list)  # with those who say it, too
+    kept = []
     for critique in critiques:
-        known = kept.setdefault(critique["target_agent"], [])
-        own: dict[str, list[Row]] = {}
-        for kind in ("issues", "recommendations"):
-            own[kind] = []
-            for row in critique[kind]:
-                same = next((old for what, old in known if what == kind and same_finding(old, row)), None)
-                if same is None:
-                    known.append((kind, row := {**row, "also_by": []}))
-                    own[kind].append(row)
-                elif critique["critic_agent"] not in same["also_by"] and same not in own[kind]:
-                    same["also_by"].append(critique["critic_agent"])
-        done.append({**critique, **own})
-    return done
+        own: list[tuple[Finding, list[str]]] = []
+        for row in critique.findings:
+            same = next((one for one in known[critique.target_agent] if same_finding(one[0], row)), None)
+            if same is None:
+                own.append((row, []))
+                known[critique.target_agent].append(own[-1])
+            elif critique.critic_agent not in same[1] and not any(same is one for one in own):
+                same[1].append(critique.critic_agent)
+        kept.append((critique, own))
+    return [_with(one, [replace(row, also_by=tuple(others)) for row, others in own]) for one, own in kept]
 
 
-def same_finding(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _with(critique: Critique, found: Sequence[Finding]) -> Critique:
+    return replace(
+        critique,
+        issues=tuple(row for row in found if isinstance(row, Issue)),
+        recommendations=tuple(row for row in found if isinstance(row, Recommendation)),
+    )
+
+
+def same_finding(one: Finding, other: Finding) -> bool:
     """Do two issues (or recommendations) about one target say the same?"""
-    key = "title" if "title" in one else "change"
-    return key in other and alike(one[key], other[key])
+    return type(one) is type(other) and alike(one.words, other.words)
 
 
 def alike(one: str, other: str) -> bool:
@@ -148,64 +142,40 @@ def alike(one: str, other: str) -> bool:
     return len(mine & theirs) / len(mine | theirs) >= ALIKE
 
 
-def linked(critiques: Sequence[Row], earlier: Sequence[Mapping[str, Any]], today: str) -> list[Row]:
-    """Every issue with an id and the day it was first seen; one that an earlier report holds keeps its words."""
-    before: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
-    taken = set()
+def linked(critiques: Sequence[Critique], earlier: Sequence[Critique], today: str) -> list[Critique]:
+    """Every issue with an id and the day it was first seen; what an earlier report holds keeps its words."""
+    before: dict[str, list[Finding]] = defaultdict(list)
     for old in earlier:
-        for kind in ("issues", "recommendations"):
-            before.setdefault(old["target_agent"], []).extend((kind, row) for row in old[kind])
-        taken |= {row["id"] for row in old["issues"]}
-    done = []
-    for critique in critiques:
-        known = before.get(critique["target_agent"], [])
-        issues = []
-        for row in critique["issues"]:
-            old_row = next((old for kind, old in known if kind == "issues" and same_finding(old, row)), None)
-            issues.append(_kept(row, old_row) or _new(row, critique["critic_agent"], today, taken))
-        recommendations = [
-            next(
-                ({**old, "also_by": row["also_by"]} for kind, old in known
-                 if kind == "recommendations" and same_finding(old, row)),
-                row,
+        before[old.target_agent] += old.findings
+    taken = {issue.id for old in earlier for issue in old.issues}
+
+    def link(row: Finding, critique: Critique) -> Finding:
+        old = next((one for one in before[critique.target_agent] if same_finding(one, row)), None)
+        if isinstance(row, Recommendation):
+            return row if old is None else replace(old, also_by=row.also_by)
+        if isinstance(
+            old, Issue
+        ):  # its words, unless they had no support and these have; severity is tonight's
+            words = row if row.supported and not old.supported else old
+            return replace(
+                words, id=old.id, first_seen=old.first_seen, severity=row.severity, also_by=row.also_by
             )
-            for row in critique["recommendations"]
-        ]  # fmt: skip
-        done.append({**critique, "issues": issues, "recommendations": recommendations})
-    return done
+        number = 1
+        while (name := f"{today}/{critique.critic_agent}-{number}") in taken:
+            number += 1
+        taken.add(name)
+        return replace(row, id=name, first_seen=today)
+
+    return [_with(one, [link(row, one) for row in one.findings]) for one in critiques]
 
 
-def _kept(row: Row, old: Mapping[str, Any] | None) -> Row | None:
-    """The earlier words, unless they had no support and these have; severity is tonight's."""
-    if old is None:
-        return None
-    words = row if row["supported"] and not old["supported"] else old
-    return {
-        **{name: words[name] for name in ("title", "evidence", "impact", "supported")},
-        **{name: old[name] for name in ("id", "first_seen")},
-        **{name: row[name] for name in ("severity", "also_by")},
-    }
-
-
-def _new(row: Row, critic: str, today: str, taken: set[str]) -> Row:
-    number = 1
-    while (name := f"{today}/{critic}-{number}") in taken:
-        number += 1
-    taken.add(name)
-    return {**row, "id": name, "first_seen": today}
-
-
-def ranked(critiques: Iterable[Row]) -> list[Row]:
+def ranked(critiques: Iterable[Critique]) -> tuple[Critique, ...]:
     """Within each critique the supported issues first, the severe before the slight."""
-    return [
-        {
-            **critique,
-            "issues": sorted(critique["issues"], key=_rank),
-            "recommendations": sorted(critique["recommendations"], key=lambda row: row["priority"]),
-        }
+    return tuple(
+        replace(
+            critique,
+            issues=tuple(sorted(critique.issues, key=lambda issue: (*rank(issue), issue.id))),
+            recommendations=tuple(sorted(critique.recommendations, key=lambda row: row.priority)),
+        )
         for critique in critiques
-    ]
-
-
-def _rank(issue: Mapping[str, Any]) -> tuple[bool, int, str]:
-    return (not issue["supported"], SEVERITIES.index(issue["severity"]), issue["id"])
+    )

@@ -1,140 +1,240 @@
-"""The critiques as a pull-request body: what is wrong with whom, new things first. Pure.
+"""The critiques as records, and as a pull-request body: what is wrong with whom, new things first.
 
 Every word of a model is made inert; what an earlier night said already stands in one line with its first date.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
-from telemetry.edge.markdown import cell, code, fitting, quote
+from eval.ledger.report import Asked, Form
+from telemetry.edge.markdown import Section, cell, code, details, first_screen, fitting, quote, table
+from telemetry.edge.repo import REPORTS
 
-Row = Mapping[str, Any]
+SCHEMA_VERSION = 1
+SEVERITIES: Final = ("high", "med", "low")
+MAX_ROWS = 40  # of a table in the body; the report has all
 
-MARKS = {"high": "**high**", "med": "med", "low": "low"}
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What is wrong with an agent; its id and date come when it is linked to earlier nights."""
+
+    title: str
+    evidence: str
+    impact: str
+    severity: str
+    supported: bool  # the evidence is in what the critic was shown
+    also_by: tuple[str, ...] = ()
+    id: str = ""
+    first_seen: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it is known by."""
+        return self.title
 
 
-def sentence(report: Row) -> str:
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What should change, and why."""
+
+    change: str
+    why: str
+    priority: str
+    also_by: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What it is known by."""
+        return self.change
+
+
+Finding = Issue | Recommendation
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a critic said and nobody gets to read."""
+
+    kind: str  # issue | recommendation
+    start: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Critique:
+    """What one critic says about one colleague."""
+
+    critic_agent: str
+    target_agent: str
+    issues: tuple[Issue, ...]
+    recommendations: tuple[Recommendation, ...]
+    refused: tuple[Refusal, ...]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All that it says."""
+        return [*self.issues, *self.recommendations]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Who was to look at whom."""
+
+    critic_agent: str
+    target_agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A critique that did not come about."""
+
+    critic_agent: str
+    target_agent: str
+    error_kind: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `meta/reports/cross_critiques.json` holds."""
+
+    schema_version: int
+    generated_at: str
+    critiques: tuple[Critique, ...]
+    failed: tuple[Failed, ...]
+    nothing_to_see: tuple[Pairing, ...]
+    model: Asked
+
+
+Found = tuple[Critique, Issue]
+
+
+def rank(issue: Issue) -> tuple[bool, int]:
+    """The supported first, the severe before the slight."""
+    return not issue.supported, SEVERITIES.index(issue.severity)
+
+
+def sentence(report: Report) -> str:
     """The finding in one line."""
-    issues = _issues(report)
-    high = sum(issue["severity"] == "high" for _, issue in issues)
-    many = len(report["critiques"])
-    critiques = f"{many} critique{'s' * (many != 1)}"
+    issues = [issue for critique in report.critiques for issue in critique.issues]
+    critiques = f"{len(report.critiques)} critique{'s' * (len(report.critiques) != 1)}"
     if not issues:
         return f"No issue in {critiques}."
-    return f"{len(issues)} issue{'s' * (len(issues) > 1)} in {critiques}, {high} of high severity."
+    return f"{len(issues)} issue{'s' * (len(issues) > 1)} in {critiques}, {_high(issues)} of high severity."
 
 
-def markdown(report: Row) -> str:
+def markdown(report: Report) -> str:
     """The whole text."""
-    today = report["generated_at"][:10]
-    issues = _issues(report)
-    new = [pair for pair in issues if pair[1]["first_seen"] == today]
-    known = [pair for pair in issues if pair[1]["first_seen"] != today]
-    parts = [_first_screen(report, new, known)]
-    if new:
-        parts.append("### New\n\n" + "\n\n".join(_issue(*pair) for pair in new))
-    if known:
-        parts.append(_known(known))
-    parts += [_recommendations(report), _refused(report), _method(report)]
-    return fitting(parts, "meta/reports/cross_critiques.json")
+    found = [(critique, issue) for critique in report.critiques for issue in critique.issues]
+    found.sort(key=lambda pair: rank(pair[1]))
+    today = report.generated_at[:10]
+    new = [pair for pair in found if pair[1].first_seen == today]
+    known = [pair for pair in found if pair[1].first_seen != today]
+    heads = ["### New\n\n", *[""] * len(new)]
+    parts: list[str | Section] = [_first_screen(report, new, known)]
+    for head, pair in zip(heads, new, strict=False):
+        parts.append(Section(head + _issue(*pair), 50, code(pair[1].id)))
+    parts += [_known(known), _advice(report), _refused(report), _method(report)]
+    return fitting(parts, str(FORM.path))
 
 
-def _first_screen(report: Row, new: Sequence[tuple[Row, Row]], known: Sequence[tuple[Row, Row]]) -> str:
-    high = sum(issue["severity"] == "high" for _, issue in new)
-    lines = [
-        f"**{len(new)} new issues**, {high} of high severity; {len(known)} earlier ones are still there.",
-        "**If you merge:** only this report changes. The next proposals try to answer it; nothing goes live.",
-    ]
+FORM: Final = Form(
+    REPORTS / "cross_critiques.json",
+    Path(__file__).parents[1] / "cross_critiques.schema.json",
+    Report,
+    markdown,
+)
+
+
+def _first_screen(report: Report, new: Sequence[Found], known: Sequence[Found]) -> str:
+    worst = failed = ""
     if new:
         critique, issue = new[0]
-        lines.append(
-            f"**The worst:** {code(critique['target_agent'])}: {cell(issue['title'], 200)} ({code(issue['id'])})."
-        )
-    model = report["model"]
-    asked = (
-        "the **offline model**" if "Offline" in str(model.get("provider")) else code(str(model.get("model")))
-    )
-    lines.append(f"Critics asked {asked}.")
-    if report["failed"]:
-        pairs = ", ".join(f"{row['critic_agent']} on {row['target_agent']}" for row in report["failed"])
-        lines.append(f"Failed tonight, their earlier words are kept: {cell(pairs, 400)}.")
-    return "\n".join(f"> {line}" for line in lines)
-
-
-def _issue(critique: Row, issue: Row) -> str:
-    others = f", also seen by {', '.join(map(code, issue['also_by']))}" if issue["also_by"] else ""
-    support = "" if issue["supported"] else " _The quotation is not in what the critic was shown._"
-    return (
-        f"#### {code(critique['target_agent'])}: {cell(issue['title'], 200)}\n\n"
-        f"{MARKS[issue['severity']]}, by {code(critique['critic_agent'])}{others}, {code(issue['id'])}.{support}\n\n"
-        f"{quote(issue['evidence'], 1000)}\n\n{cell(issue['impact'], 500)}"
+        worst = f"**The worst:** {code(critique.target_agent)}: {cell(issue.title, 200)} ({code(issue.id)})."
+    if report.failed:
+        failed = f"Failed tonight, their earlier words are kept: {_pairs(report.failed)}."
+    return first_screen(
+        f"**{len(new)} new issues**, {_high(issue for _, issue in new)} of high severity; "
+        f"{len(known)} earlier ones are still there.",
+        "**If you merge:** only this report changes. The next proposals try to answer it; nothing goes live.",
+        worst,
+        f"Critics asked {report.model.told}.",
+        failed,
     )
 
 
-def _known(known: Sequence[tuple[Row, Row]]) -> str:
-    lines = [
-        "### Known, still there",
-        "",
-        "| agent | issue | severity | first seen | id |",
-        "|---|---|---|---|---|",
-    ]
-    for critique, issue in known:
-        lines.append(
-            f"| {code(critique['target_agent'])} | {cell(issue['title'], 200)} | {issue['severity']} "
-            f"| {cell(issue['first_seen'])} | {code(issue['id'])} |"
-        )
-    return "\n".join(lines)
-
-
-def _recommendations(report: Row) -> str:
-    rows = [(critique, row) for critique in report["critiques"] for row in critique["recommendations"]]
-    if not rows:
-        return ""
-    rows.sort(key=lambda pair: pair[1]["priority"])
-    lines = ["### Recommended", "", "| priority | agent | change | why |", "|---|---|---|---|"]
-    for critique, row in rows:
-        lines.append(
-            f"| {row['priority']} | {code(critique['target_agent'])} | {cell(row['change'], 400)} "
-            f"| {cell(row['why'], 300)} |"
-        )
-    return "\n".join(lines)
-
-
-def _refused(report: Row) -> str:
-    rows = [(critique, row) for critique in report["critiques"] for row in critique["refused"]]
-    if not rows:
-        return ""
-    lines = [
-        f"<details><summary>Refused ({len(rows)})</summary>",
-        "",
-        "| critic | what | why not |",
-        "|---|---|---|",
-    ]
-    for critique, row in rows:
-        lines.append(
-            f"| {code(critique['critic_agent'])} | {row['kind']}: {cell(row['start'], 120)} "
-            f"| {cell(row['reason'], 200)} |"
-        )
-    return "\n".join([*lines, "", "</details>"])
-
-
-def _method(report: Row) -> str:
-    unseen = ", ".join(f"{row['critic_agent']} on {row['target_agent']}" for row in report["nothing_to_see"])
-    nothing = f" Nothing to look at yet for: {cell(unseen, 400)}." if unseen else ""
+def _issue(critique: Critique, issue: Issue) -> str:
+    others = f", also seen by {', '.join(map(code, issue.also_by))}" if issue.also_by else ""
+    support = "" if issue.supported else " _The quotation is not in what the critic was shown._"
+    severity = "**high**" if issue.severity == "high" else issue.severity
     return (
-        "<details><summary>How this came about, and how to reproduce it</summary>\n\n"
+        f"#### {code(critique.target_agent)}: {cell(issue.title, 200)}\n\n"
+        f"{severity}, by {code(critique.critic_agent)}{others}, {code(issue.id)}.{support}\n\n"
+        f"{quote(issue.evidence, 1000)}\n\n{cell(issue.impact, 500)}"
+    )
+
+
+def _known(known: Sequence[Found]) -> Section:
+    rows = [
+        [
+            code(critique.target_agent),
+            cell(issue.title, 200),
+            issue.severity,
+            cell(issue.first_seen),
+            code(issue.id),
+        ]
+        for critique, issue in known
+    ]
+    return _tabled("### Known, still there", ["agent", "issue", "severity", "first seen", "id"], rows, 45)
+
+
+def _advice(report: Report) -> Section:
+    found = [(row, critique) for critique in report.critiques for row in critique.recommendations]
+    rows = [
+        [row.priority, code(critique.target_agent), cell(row.change, 400), cell(row.why, 300)]
+        for row, critique in sorted(found, key=lambda pair: pair[0].priority)
+    ]
+    return _tabled("### Recommended", ["priority", "agent", "change", "why"], rows, 40)
+
+
+def _refused(report: Report) -> Section:
+    rows = [
+        [code(critique.critic_agent), f"{row.kind}: {cell(row.start, 120)}", cell(row.reason, 200)]
+        for critique in report.critiques
+        for row in critique.refused
+    ]
+    shown = table(["critic", "what", "why not"], rows[:MAX_ROWS])
+    return Section(details(f"Refused ({len(rows)})", shown) if rows else "", 20, "what was refused")
+
+
+def _tabled(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], worth: int) -> Section:
+    more = f"\n\n_And {len(rows) - MAX_ROWS} more in `{FORM.path}`._" if len(rows) > MAX_ROWS else ""
+    text = f"{title}\n\n{table(columns, rows[:MAX_ROWS])}{more}" if rows else ""
+    return Section(text, worth, f"the table “{title.strip('# ')}”")
+
+
+def _method(report: Report) -> Section:
+    unseen = _pairs(report.nothing_to_see)
+    nothing = f" Nothing to look at yet for: {unseen}." if unseen else ""
+    text = details(
+        "How this came about, and how to reproduce it",
         "Every pair of `critique_pairs` in `agents/manifest.yaml`: the critic sees the colleague's latest output, its "
         "telemetry and the tune cases it fails, never a holdout case. A quotation is looked up in what the critic was "
         "shown; an issue without one is put last. Recommendations that touch a protected path are refused. Issues that "
         "several critics raise are merged; one that an earlier report holds keeps its id and its words."
-        f"{nothing}\n\n`python -m meta.critique_loops`\n\n</details>"
+        f"{nothing}\n\n`python -m meta.critique_loops`",
     )
+    return Section(text, 70)
 
 
-def _issues(report: Row) -> list[tuple[Row, Row]]:
-    """All issues with their critiques, the supported and severe first."""
-    pairs = [(critique, issue) for critique in report["critiques"] for issue in critique["issues"]]
-    order = {"high": 0, "med": 1, "low": 2}
-    return sorted(pairs, key=lambda pair: (not pair[1]["supported"], order[pair[1]["severity"]]))
+def _pairs(rows: Iterable[Pairing | Failed]) -> str:
+    return cell(", ".join(f"{row.critic_agent} on {row.target_agent}" for row in rows), 400)
+
+
+def _high(issues: Iterable[Issue]) -> int:
+    return sum(issue.severity == "high" for issue in issues)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hi
 R = TypeVar("R")
 
 
-# As `metadata` of a field: in JSON its own fields stand among its parent's (None: not at all; a mapping takes the rest).
+# As `metadata` of a field: in JSON its own fields stand among its parent's; a mapping takes the rest, None none.
 INLINE: Final = MappingProxyType({"inline": True})
 
 

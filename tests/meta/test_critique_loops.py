@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,20 @@ from agents.offline.rules import read
 from agents.offline.vocabulary import Analyst
 from meta import critique_loops
 from meta.critique.check import alike, linked, merged, ranked
-from meta.critique.report import markdown
-from meta.critique_loops import REPORT, SCHEMA, Options, critique, run_loops
+from meta.critique.report import FORM, Critique, Failed, Issue, Recommendation, Refusal, Report, markdown
+from meta.critique_loops import Options, critique, run_loops
 from meta.offline import critique as critique_offline
 from meta.publish import contents
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
+from telemetry.edge.records import made
+from telemetry.edge.repo import here
 from tests.worlds.agent_kit import Says, rows
 from tests.worlds.critique_checkout import HOLDOUT, TUNE, advice, answer, issue, make, put, results, wrong
 from tests.worlds.offline import offline
 
 NOBODY = {"by_agent": {}}
+REPORT = FORM.path
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +53,8 @@ def test_a_quotation_that_is_in_the_input_supports_its_issue_and_another_does_no
 
 def test_unsupported_issues_are_ranked_last_however_severe() -> None:
     done = said(issue("invented", "nowhere to be found", "high"), issue("impossible score", severity="low"))
-    titles = [row["title"] for row in ranked(linked(merged([done]), [], "2026-11-16"))[0]["issues"]]
-    assert titles == ["impossible score", "invented"]
+    (best,) = ranked(linked(merged([made(Critique, done)]), [], "2026-11-16"))
+    assert [row.title for row in best.issues] == ["impossible score", "invented"]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,7 @@ def test_hostile_words_reach_the_pull_request_as_harmless_text() -> None:
     bad = "@everyone <script>alert(1)</script> fixes #1 [x](javascript:y)\u202e sk-abcdefghijklmnopqrstuvwxyz0123456789"
     model = Says(answer([issue(bad, bad)], [advice(bad)]))
     report = run_loops(Options(today="2026-11-16"), model=model)
-    body = markdown(report)
+    body = markdown(made(Report, report))
     assert list(contents.check_body(body.encode())) == []
     assert "<script" not in body and "\u202e" not in json.dumps(report, ensure_ascii=False)
     assert "sk-abcdef" not in json.dumps(report)
@@ -144,19 +148,17 @@ def test_results_of_another_prompt_text_are_not_held_against_this_one(checkout: 
 
 
 def test_what_two_critics_say_is_merged_and_both_are_named() -> None:
-    one = {"critic_agent": "a", "target_agent": "x", "refused": []}
-    rows = [
-        {**one, "issues": [issue("negated headlines are scored as escalation")], "recommendations": []},
-        {
-            **one,
-            "critic_agent": "b",
-            "issues": [issue("Negated headline scored as escalation 7")],
-            "recommendations": [],
-        },
-    ]
-    done = merged(rows)
-    assert done[0]["issues"][0]["also_by"] == ["b"]
-    assert done[1]["issues"] == []
+    def by(critic: str, title: str) -> Critique:
+        return Critique(critic, "x", (Issue(title, "so", "bad", "med", True),), (), ())
+
+    done = merged(
+        [
+            by("a", "negated headlines are scored as escalation"),
+            by("b", "Negated headline scored as escalation 7"),
+        ]
+    )
+    assert done[0].issues[0].also_by == ("b",)
+    assert done[1].issues == ()
 
 
 def test_the_same_words_about_different_kinds_stay_apart() -> None:
@@ -182,9 +184,32 @@ def test_a_night_without_news_leaves_the_report_as_it_is(checkout: Path) -> None
 
 def test_known_issues_are_one_line_in_the_text_and_new_ones_a_section() -> None:
     report = run_loops(Options(today="2026-11-14"), model=Says(answer([issue("impossible score")])))
-    body = markdown({**report, "generated_at": "2026-11-15T01:00:00.000Z"})
+    body = markdown(replace(made(Report, report), generated_at="2026-11-15T01:00:00.000Z"))
     assert "### New" not in body
     assert "| `alpha` | impossible score | med | 2026-11-14 | `2026-11-14/beta-1` |" in body
+
+
+def test_the_text_says_when_the_critics_were_the_offline_model_and_else_which(checkout: Path) -> None:
+    run_loops(model=offline())
+    assert "> Critics asked the **offline model**." in (checkout / FORM.markdown).read_text()
+    found = FORM.read(here())
+    assert found is not None and found.model.provider == "offline"
+    other = replace(found, model=replace(found.model, provider="openai", model="gpt-x"))
+    assert "> Critics asked `gpt-x`." in markdown(other)
+
+
+def test_any_number_of_long_findings_gives_a_text_that_may_be_published() -> None:
+    issue = Issue("@" * 200, "#" * 1000, "<" * 500, "high", True, ("b",) * 9, "2026-11-16/a-1", "2026-11-16")
+    known = replace(issue, first_seen="2026-11-01")
+    advice, refused = Recommendation("x" * 2000, "y" * 1000, "P0"), Refusal("issue", "z" * 200, "w" * 300)
+    rows = [Critique("a", f"t{n}", (issue, known) * 6, (advice,) * 12, (refused,) * 24) for n in range(30)]
+    failed = tuple(Failed("a", f"t{n}", "timeout", "e" * 300) for n in range(100))
+    run_loops(model=offline())
+    found = FORM.read(here())
+    assert found is not None
+    body = markdown(replace(found, generated_at="2026-11-16T01:00", critiques=tuple(rows), failed=failed))
+    assert list(contents.check_body(body.encode())) == []
+    assert body.startswith("> **180 new issues**, 180 of high severity; 180 earlier") and "### New" in body
 
 
 def test_a_report_that_was_tampered_with_is_not_read_back(checkout: Path) -> None:
@@ -219,7 +244,7 @@ def test_the_offline_critic_finds_kinds_that_fail_and_quotes_them(checkout: Path
     tune = [f"alpha-{n:04}" for n in range(99)]
     results(checkout, [wrong(name, "fifth") for name in tune])
     report = run_loops(model=offline())
-    assert problems(json.loads(SCHEMA.read_text()), report) == []
+    assert problems(json.loads(FORM.schema.read_text()), report) == []
     found = report["critiques"][0]["issues"]
     assert "fifth cases fail" in [row["title"] for row in found]
     assert all(row["supported"] for row in found)

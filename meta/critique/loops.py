@@ -1,0 +1,97 @@
+"""Asks each critic of the manifest about its colleague, and makes one report of what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from agents.manifest import Manifest
+from agents.model import call
+from agents.model.call import Model
+from agents.texts.prompt_set import BETWEEN, PromptSet
+from eval.ledger.provenance import model_identity
+from eval.ledger.report import Asked
+from meta.critique import check
+from meta.critique.report import FORM, SCHEMA_VERSION, Critique, Failed, Pairing, Report
+from meta.evidence.known import telemetry_summary
+from meta.evidence.pairs import Pair, has_something, pair_of, payload
+from telemetry import logger
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.records import made
+from telemetry.record.run import error_kind, instrument_agent_call_async
+
+PROMPT = "agents/prompts/critique.md"
+
+
+def run(prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int, today: str = "") -> Report:
+    """Every pair of the manifest; writes the report if it says anything new."""
+    repo = prompts.repo
+    enabled = {spec.name for spec in manifest.enabled()}
+    summary = telemetry_summary(repo)
+    pairs = [
+        pair_of(prompts, manifest, critic, target, summary)
+        for critic, target in manifest.critique_pairs
+        if {critic, target} <= enabled
+    ]
+    seen = [pair for pair in pairs if has_something(pair)]
+    found, failed = asyncio.run(_all(seen, prompts, manifest, model, concurrency))
+    if failed and not found:
+        raise Stopped(f"every critique failed, last: {failed[-1].error}")
+    earlier = FORM.read(repo)
+    before = earlier.critiques if earlier else ()
+    lost = {(row.critic_agent, row.target_agent) for row in failed}
+    carried = [row for row in before if (row.critic_agent, row.target_agent) in lost]  # it still stands
+    today = today or datetime.now(UTC).date().isoformat()
+    report = Report(
+        SCHEMA_VERSION,
+        logger.utc_now(),
+        check.ranked([*check.linked(check.merged(found), before, today), *carried]),
+        tuple(failed),
+        tuple(Pairing(pair.critic, pair.target) for pair in pairs if pair not in seen),
+        made(Asked, model_identity(model)),
+    )
+    if earlier and earlier.critiques == report.critiques and (repo / FORM.markdown).exists():
+        return replace(earlier, failed=report.failed)  # nothing new: what is on disk stands
+    FORM.write(repo, report)
+    return report
+
+
+async def _all(
+    pairs: Sequence[Pair], prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int
+) -> tuple[list[Critique], list[Failed]]:
+    """The critiques that came about, and the pairs that failed: one failing pair does not lose the others."""
+    slots = asyncio.Semaphore(concurrency)
+
+    async def one(pair: Pair) -> Critique | Failed:
+        async with slots:
+            try:
+                return await criticise(pair, prompts, manifest, model)
+            except BadInput:
+                raise
+            except Exception as problem:  # noqa: BLE001 - logged on its row, told in the report
+                told = f"{type(problem).__name__}: {problem}"[:300]
+                return Failed(pair.critic, pair.target, error_kind(problem), told)
+
+    async with aclosing(model):
+        done = await asyncio.gather(*(one(pair) for pair in pairs))
+    found = [result for result in done if isinstance(result, Critique)]
+    return found, [result for result in done if isinstance(result, Failed)]
+
+
+async def criticise(pair: Pair, prompts: PromptSet, manifest: Manifest, model: Model) -> Critique:
+    """Ask the critic, within its time limit, under its name in the log."""
+    spec = manifest.agent(pair.critic)
+    given = payload(pair, manifest.agent(pair.target).prompt)
+    system = BETWEEN.join(text for text in (prompts.system(spec), prompts.text(PROMPT).strip()) if text)
+
+    async def ask() -> Critique:
+        async with asyncio.timeout(spec.timeout_s):
+            said = await call.ask(model, system, given, check.ANSWER, model=spec.model)
+        return check.admitted(pair.critic, pair.target, said.data, given, manifest.protected_paths)
+
+    with logger.source("critique"):
+        done: Critique = await instrument_agent_call_async(pair.critic, ask, target_agent=pair.target)
+    return done
