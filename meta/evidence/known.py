@@ -1,4 +1,4 @@
-"""What is known about an agent? Its latest output, its telemetry, and the *tune* cases it fails.
+"""What is known about an agent: its latest output, its telemetry, the *tune* cases it fails, and what critics say.
 
 Holdout cases decide promotions, so nobody who suggests changes may see them: the split is worked out here from the
 case id, whatever a results file claims.
@@ -14,7 +14,7 @@ from typing import Any
 
 from agents.manifest import AgentSpec
 from eval.grading.suite import split
-from telemetry.edge.repo import OUTPUTS, RESULTS, SUMMARY, Repo
+from telemetry.edge.repo import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo
 
 MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
 
@@ -88,6 +88,29 @@ def summed_up(rows: Iterable[Any]) -> TuneResults:
             said = str(wrong[0].get("output_preview") or "")[:300]
             failures.append(Failure(case_id, kinds, reasons or (str(error)[:300],), said))
     return TuneResults(tuple(failures), dict(sorted(tags.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the latest critiques find wrong with an agent."""
+
+    id: str
+    title: str
+    evidence: str
+    severity: str
+    supported: bool
+    target_agent: str
+
+
+def findings(repo: Repo) -> dict[str, Finding]:
+    """The issues of the latest critiques by id."""
+    found = {}
+    for critique in (read_json(repo, REPORTS / "cross_critiques.json") or {}).get("critiques") or ():
+        for issue in critique.get("issues") or ():
+            words = {name: str(issue.get(name) or "") for name in ("id", "title", "evidence", "severity")}
+            target = str(critique.get("target_agent"))
+            found[words["id"]] = Finding(**words, supported=bool(issue.get("supported")), target_agent=target)
+    return found
 
 
 def latest_output(repo: Repo, agent: str) -> tuple[list[Any] | None, str | None]:

@@ -1,7 +1,7 @@
 """How the offline model proposes: it names single changes of the `rules` block that might mend the failing cases.
 
-The search behind it (meta/rule_moves.py) is told the prompt and the cases, as any model is. Which of its ideas are good
-is found out by whoever asked, on the tune cases.
+The search behind it (rule_moves.py) is told the prompt and the cases, as any model is. Which of its ideas are good is
+found out by whoever asked, on the tune cases.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from agents.offline.rules import Rules
 from agents.offline.vocabulary import Analyst, Answer, number
 from meta.offline import rule_text
 from meta.offline.rule_moves import Move, moves
+from meta.proposals.edits import EditError, applied
 
 Row = Mapping[str, Any]
 
@@ -64,8 +65,8 @@ def _edits(prompt: str, idea: Move) -> Iterator[dict[str, str]]:
     try:
         for key, value in idea.values:
             edit = rule_text.drop(text, key) if value is None else rule_text.set_value(text, key, value)
-            text = rule_text.applied(text, [edit])
+            text = applied(text, [edit])
             made.append({"search": edit.search, "replace": edit.replace})
-    except rule_text.EditError:
+    except EditError:
         return
     yield from made

@@ -15,7 +15,8 @@ from typing import Any
 
 from agents.offline.rules import Key, found
 from agents.offline.vocabulary import Analyst, known_keys, tuned_keys
-from meta.offline.term_mining import Mined, mine, texts_in, why_failed
+from meta.offline.term_mining import Mined, mine, why_failed
+from meta.proposals.checks import texts_in
 
 WEIGHT_FACTORS = (0.5, 0.75, 1.25, 1.5)  # of terms that failing cases hold
 FACTORS = (0.25, 0.5, 0.67, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -48,7 +49,7 @@ def moves(
     keys = tuned_keys(analysts.get(str(values.get("analyst", "")))) or known_keys(analysts, values)
     reasons = [why_failed(case) for case in failing]
     names = sorted(_series(failing))
-    texts = "\n".join(text for case in failing for text in texts_in(case.get("input")))
+    texts = "\n".join(text for case in failing for text in texts_in(case.get("input"), words=2))
     simple = [
         move
         for name, key in keys.items()

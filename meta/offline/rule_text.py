@@ -1,17 +1,16 @@
-"""How is one rule of a prompt changed, and nothing else? Reads and edits the fenced `rules` block line by line.
+"""Reads and edits the fenced `rules` block of a prompt line by line: one rule changes, and nothing else.
 
-An edit is a pair of texts: what stands there (found exactly once) and what shall stand there instead. Values keep the
-form they are written in (one line, or one entry a line), so that a diff shows what changed and nothing else.
+Values keep the form they are written in (one line, or one entry a line), so that a diff shows what changed.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
+from meta.proposals.edits import Edit, EditError
 from telemetry.edge.yaml_text import load_terms
 
 _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -20,34 +19,9 @@ _COMMENT = re.compile(r"[ \t]+#[^'\"\]}]*$")
 _PLAIN = re.compile(r"[A-Za-z][\w .*/'-]*")  # needs no quotes in YAML, also inside brackets
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One replacement in a text."""
-
-    search: str
-    replace: str
-
-
-class EditError(Exception):
-    """An edit that cannot be made as it was meant."""
-
-
-def applied(text: str, edits: Iterable[Edit]) -> str:
-    """The text after all edits; what an edit looks for must be there exactly once."""
-    for edit in edits:
-        if not edit.search:
-            raise EditError("an edit looks for nothing")
-        count = text.count(edit.search)
-        if count != 1:
-            shown = edit.search.strip().splitlines()[0][:80] if edit.search.strip() else "white space"
-            raise EditError(f"{shown!r} is there {count} times, not once")
-        text = text.replace(edit.search, edit.replace)
-    return text
-
-
 @functools.lru_cache(maxsize=64)
 def read(text: str) -> Mapping[str, Any]:
-    """The rules of a text: what `agents.rules.read` gives, but entry by entry, remembered by their words."""
+    """The rules of a text: what `agents.offline.rules.read` gives, but entry by entry, remembered by their words."""
     values: dict[str, Any] = {}
     for block in _BLOCK.finditer(text):
         for chunk in _chunks(block.group(1)):

@@ -26,10 +26,6 @@ from meta.proposals.screen import Mark, Unit
 from telemetry.edge.errors import BadInput
 
 
-class NotSimple(Exception):
-    """The agent does more than ask one question per case: only real trials can mark it."""
-
-
 class _Answering(Model):
     """A model that gives the answer it was handed, and notes what it was asked."""
 
@@ -79,6 +75,11 @@ _lists: dict[int, tuple[Any, tuple[str, ...]]] = {}
 _maps: dict[int, tuple[Any, Mapping[str, float]]] = {}
 
 
+async def offline_screen(units: Sequence[Unit], prompt: str, prompts: PromptSet) -> OfflineScreen | None:
+    """A screen that marks these units in memory, if that can be done."""
+    return await OfflineScreen(units, prompt, prompts).prepare()
+
+
 class OfflineScreen:
     """Marks by the offline model's own judgement, without noise, logged nowhere."""
 
@@ -92,8 +93,8 @@ class OfflineScreen:
         self._known: dict[tuple[int, str], Mark] = {}
         self._places: dict[str, frozenset[int]] = {}
 
-    async def prepare(self) -> OfflineScreen:
-        """Ask every agent for its questions."""
+    async def prepare(self) -> OfflineScreen | None:
+        """Ask every agent for its questions; None if one asks more per case: only real trials can mark it."""
         _lists.clear()
         _maps.clear()
         for unit in self.units:
@@ -106,7 +107,7 @@ class OfflineScreen:
             model.asked.clear()
             output, error = await self._run(unit)
             if len(model.asked) > 1 or unit.spec.eval_adapter or _judged(unit.case):
-                raise NotSimple(f"{name} does more than ask one question per case")
+                return None
             if model.asked:
                 _, user, schema = model.asked.pop()
                 self._questions.append(_Question(json.loads(user), schema, user.replace("’", "'")))

@@ -1,12 +1,14 @@
-"""Which words tell failing cases from the rest? Terms mined from the texts of cases. Pure."""
+"""Mines terms from the texts of cases: the words that tell failing ones from the rest. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from meta.proposals.checks import texts_in
 
 SHORTEST = 3  # letters of a mined term, unless it is a name: "up" says nothing
 
@@ -89,7 +91,7 @@ def _without_echoes(found: Sequence[Mined]) -> list[Mined]:
 
 def _terms(value: Any, words: int) -> set[str]:
     found: set[str] = set()
-    for text in texts_in(value):
+    for text in texts_in(value, words=2):
         for piece in _PIECE.findall(text):
             tokens = [token.replace("’", "'") for token in _TOKEN.findall(piece)]
             for place, token in enumerate(tokens):
@@ -107,17 +109,3 @@ def _as_term(tokens: Sequence[str], *, first: bool) -> str:
     if len(tokens) == 1 and not first and tokens[0][0].isupper():
         return tokens[0]
     return " ".join(tokens).lower()
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """Every string of several words in a value."""
-    stack = [value]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, str):
-            if " " in part.strip():
-                yield part
-        elif isinstance(part, Mapping):
-            stack.extend(part.values())
-        elif isinstance(part, list | tuple):
-            stack.extend(part)

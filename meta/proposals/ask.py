@@ -10,9 +10,11 @@ from agents.manifest import AgentSpec, Manifest
 from agents.model import call
 from agents.model.call import Completion, Model
 from agents.texts.prompt_set import BETWEEN, PromptSet
-from meta.offline.rule_text import Edit
+from meta.evidence.known import Finding
+from meta.proposals.edits import Edit
 from meta.proposals.search import Proposal
 from telemetry import logger
+from telemetry.edge.records import plain
 from telemetry.edge.text import clean, redact
 from telemetry.record.run import instrument_agent_call_async
 
@@ -57,32 +59,18 @@ ANSWER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the proposer is told."""
+    """What the proposer is told; case ids are left out, nobody needs them to find a pattern."""
 
     prompt_path: str
     prompt: str
     agents: Sequence[str]
-    failing: Sequence[Mapping[str, Any]]
-    passing: Sequence[Mapping[str, Any]]
-    critiques: Sequence[Mapping[str, Any]]
+    failing_cases: Sequence[Mapping[str, Any]]
+    passing_cases: Sequence[Mapping[str, Any]]
+    critiques: Sequence[Finding]
     lineage: Sequence[Mapping[str, Any]]
     want: int
     seed: int
-
-    def payload(self) -> dict[str, Any]:
-        """As it is asked; case ids are left out, nobody needs them to find a pattern."""
-        return {
-            "task": "propose",
-            "prompt_path": self.prompt_path,
-            "prompt": self.prompt,
-            "agents": list(self.agents),
-            "failing_cases": shortened(list(self.failing), len(self.failing)),
-            "passing_cases": shortened(list(self.passing), len(self.passing)),
-            "critiques": list(self.critiques),
-            "lineage": list(self.lineage),
-            "want": self.want,
-            "seed": self.seed,
-        }
+    task: str = "propose"
 
 
 async def ask(
@@ -95,13 +83,13 @@ async def ask(
     asked = None if spec is None else spec.model
 
     async def once() -> Completion:
-        return await call.ask(model, system, question.payload(), ANSWER, max_tokens=TOKENS, model=asked)
+        return await call.ask(model, system, plain(question), ANSWER, max_tokens=TOKENS, model=asked)
 
     with logger.source("critique"):
         done: Completion = await instrument_agent_call_async(
             NOBODY if spec is None else spec.name, once, prompt_path=question.prompt_path
         )
-    known = {str(row["id"]) for row in question.critiques}
+    known = {row.id for row in question.critiques}
     found = [_proposal(row, known) for row in done.data["proposals"][: question.want]]
     return found, f"{done.provider}/{done.model_answered or done.model_asked}"
 
@@ -117,12 +105,12 @@ def _proposal(row: Mapping[str, Any], known: Iterable[str]) -> Proposal:
     return Proposal(reason, edits, row["text"], tuple(name for name in row["answers"] if name in known))
 
 
-def shortened(value: Any, most: int = MAX_LIST) -> Any:
-    """A value with long lists and strings cut; the outermost list may be longer."""
+def shortened(value: Any) -> Any:
+    """A case with long lists and strings cut."""
     if isinstance(value, str):
         return value if len(value) <= MAX_STRING else value[:MAX_STRING] + "…"
     if isinstance(value, Mapping):
         return {name: shortened(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [shortened(part) for part in value[:most]]
+        return [shortened(part) for part in value[:MAX_LIST]]
     return value

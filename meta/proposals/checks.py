@@ -1,4 +1,4 @@
-"""May this text become a challenger? Everything that must hold before a proposed prompt is written down. Pure.
+"""Checks whether a text may become a challenger: all that must hold before a proposed prompt is written down. Pure.
 
 A proposal is a model's text. It must stay a small change of the same prompt: headings, rules block and the words of the
 output schema stay; nothing hidden, no credential, no protected path, no order to forget the rules; and no copy of a
@@ -7,7 +7,6 @@ case, tune or holdout, because that teaches to the test.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 from agents.manifest import protection
 from agents.offline import rules
 from agents.texts import variants
+from meta.proposals.edits import changed_lines
 from telemetry.edge.errors import BadInput
 from telemetry.edge.text import clean, redact
 
@@ -65,12 +65,6 @@ def _problems(before: str, after: str, about: About) -> Iterator[str]:
     added = "\n".join(line[1:] for line in lines if line.startswith("+"))
     yield from _words(added, about)
     yield from _copies(before, added, about)
-
-
-def changed_lines(before: str, after: str) -> list[str]:
-    """The lines that go (`-`) and come (`+`)."""
-    found = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
-    return [line for line in list(found)[2:] if line[:1] in "+-"]
 
 
 def _shape(before: str, after: str, about: About) -> Iterator[str]:
@@ -125,13 +119,13 @@ def words_of(texts: Iterable[str]) -> str:
     return "".join(f" {' '.join(_WORD.findall(text.lower()))} |" for text in texts)
 
 
-def texts_in(value: Any) -> Iterator[str]:
-    """Every string of several words in a case's input."""
+def texts_in(value: Any, words: int = COPIED_WORDS) -> Iterator[str]:
+    """Every string of at least so many words in a case's input."""
     stack = [value]
     while stack:
         part = stack.pop()
         if isinstance(part, str):
-            if part.count(" ") >= COPIED_WORDS - 1:
+            if part.strip().count(" ") >= words - 1:
                 yield part
         elif isinstance(part, Mapping):
             stack.extend(part.values())

@@ -1,4 +1,4 @@
-"""Which texts of a prompt are still in the race? What to start a new challenger from, and which letters are free.
+"""Tells which texts of a prompt are still in the race, what to start a new one from, and which letters are free.
 
 A challenger *waits* until it was tested against the present champion. One that lost stays lost: its letter goes to the
 next challenger, or its file becomes a copy of the champion's text, which competes with nobody. So nights do not carry
@@ -41,6 +41,10 @@ class Memory:
     def read(cls, repo: Repo) -> Memory:
         """As it stands in decisions, report and history."""
         return cls(ab_memory.rejected(repo), ab_memory.dethroned(repo), ab_memory.winners(repo))
+
+    def verdict(self, prompt: str, sha256: str) -> str:
+        """What became of a text; empty when nothing was decided."""
+        return self.rejected.get((prompt, sha256)) or self.dethroned.get((prompt, sha256), "")
 
 
 def contenders(repo: Repo, prompt: str, memory: Memory) -> Contenders:

@@ -1,126 +1,194 @@
-"""The proposals as a pull-request body: what is to be tested, why, and that nothing goes live. Pure."""
+"""The proposals as records, and as a pull-request body: what is to be tested, why, and that nothing goes live."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import PurePosixPath
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
 
-from telemetry.edge.markdown import cell, code, fenced, fitting
+from eval.ledger.report import Asked, Form
+from telemetry.edge.markdown import Section, cell, code, details, fenced, first_screen, fitting, some, table
+from telemetry.edge.repo import REPORTS
 
-Row = Mapping[str, Any]
-
+SCHEMA_VERSION = 1
 MAX_DIFF = 8_000
+MAX_NAMES, MAX_ROWS = 20, 40  # in one sentence, and in a table or list of the body; the report has all
 
 
-def sentence(report: Row) -> str:
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How a text did on the cases of a screen."""
+
+    passed: int
+    mean_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tune:
+    """How two texts did on the same tune cases."""
+
+    cases: int
+    of: int  # tune cases that could have been tried
+    before: Rates
+    after: Rates
+    newly_right: int
+    newly_wrong: int
+    mended_kinds: Mapping[str, int]
+
+    @property
+    def points(self) -> float:
+        """The difference, in points."""
+        return 100 * (self.after.passed - self.before.passed) / self.cases
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A challenger that lost and is out of the race."""
+
+    prompt: str
+    variant: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A prompt without a new challenger, or an idea that was not fit, and why."""
+
+    prompt: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A new challenger."""
+
+    prompt: str
+    variant: str
+    sha256: str
+    parent_sha256: str
+    author: str
+    reason: str
+    answers: tuple[str, ...]  # ids of critiques
+    changes: tuple[str, ...]
+    tune: Tune
+    lines_added: int
+    lines_removed: int
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `meta/reports/proposals.json` holds."""
+
+    schema_version: int
+    generated_at: str
+    proposals: tuple[Proposed, ...]
+    cleared: tuple[Cleared, ...]
+    skipped: tuple[LeftOut, ...]
+    refused: tuple[LeftOut, ...]
+    model: Asked
+
+
+def sentence(report: Report) -> str:
     """The finding in one line."""
-    if not report["proposals"]:
+    if not report.proposals:
         return "No new challenger."
-    names = ", ".join(f"{_stem(row)} {row['variant']}" for row in report["proposals"])
-    return f"{len(report['proposals'])} new challenger{'s' * (len(report['proposals']) > 1)}: {names}."
+    names = ", ".join(f"{_stem(row)} {row.variant}" for row in report.proposals)
+    return f"{len(report.proposals)} new challenger{'s' * (len(report.proposals) > 1)}: {names}."
 
 
-def markdown(report: Row) -> str:
+def markdown(report: Report) -> str:
     """The whole text."""
-    parts = [_first_screen(report)]
-    if report["proposals"]:
-        parts.append(_table(report))
-    parts += [_proposal(row) for row in report["proposals"]]
-    parts += [_left_over(report), _method()]
-    return fitting(parts, "meta/reports/proposals.json")
+    parts: list[str | Section] = [_first_screen(report), _table(report.proposals)]
+    for row in report.proposals:
+        name = f"{code(_stem(row))} {cell(row.variant)}"
+        diff = details(
+            f"Prompt diff (+{row.lines_added} -{row.lines_removed} lines)", fenced(row.diff, "diff", MAX_DIFF)
+        )
+        parts += [Section(_proposal(row, name), 40, name), Section(diff, 30, f"the diff of {name}")]
+    left = [*report.skipped, *report.refused][:MAX_ROWS]
+    lines = "\n".join(f"- {code(_stem(row))}: {cell(row.reason, 300)}" for row in left)
+    parts.append(
+        Section(details("Not proposed, and why", lines) if left else "", 20, "what was not proposed")
+    )
+    return fitting([*parts, Section(_METHOD, 60)], str(FORM.path))
 
 
-def _first_screen(report: Row) -> str:
-    rows = report["proposals"]
-    names = ", ".join(f"{code(_stem(row))} {cell(row['variant'])}" for row in rows)
-    lines = [
-        f"**Test {'these challengers' if len(rows) > 1 else 'this challenger'}?** {names}" if rows else ""
-    ]
+FORM: Final = Form(
+    REPORTS / "proposals.json", Path(__file__).parents[1] / "proposals.schema.json", Report, markdown
+)
+
+
+def _first_screen(report: Report) -> str:
+    rows = report.proposals
+    asked = gained = lost = ""
     if rows:
-        best = max(rows, key=lambda row: _points(row))
-        lines.append(
-            f"On practice cases (*tune*) up to **{_points(best):+.1f} points** ({code(_stem(best))}: "
-            f"{best['tune']['before']['passed']} -> {best['tune']['after']['passed']} of {best['tune']['cases']})."
+        asked = f"**Test {'these challengers' if len(rows) > 1 else 'this challenger'}?** {_named(rows)}"
+        best = max(rows, key=lambda row: row.tune.points)
+        gained = (
+            f"On practice cases (*tune*) up to **{best.tune.points:+.1f} points** ({code(_stem(best))}: "
+            f"{best.tune.before.passed} -> {best.tune.after.passed} of {best.tune.cases})."
         )
-    if report["cleared"]:
-        lost = ", ".join(f"{code(_stem(row))} {cell(row['variant'])}" for row in report["cleared"])
-        lines.append(f"Out of the race, because they lost: {lost}.")
-    lines.append(
+    if report.cleared:
+        lost = f"Out of the race, because they lost: {_named(report.cleared)}."
+    return first_screen(
+        asked,
+        gained,
+        lost,
         "**If you merge:** they only become challengers. The next A/B test compares each with its champion"
-        " on cases that nobody who proposes has seen, and asks you again before it changes a live prompt."
+        " on cases that nobody who proposes has seen, and asks you again before it changes a live prompt.",
+        "**To undo:** revert this commit.",
+        f"Written by {report.model.told}.",
     )
-    lines.append("**To undo:** revert this commit.")
-    offline = "Offline" in str(report["model"].get("provider"))
-    lines.append(
-        f"Written by {'the **offline model**' if offline else code(str(report['model'].get('model')))}."
-    )
-    return "\n".join(f"> {line}" for line in lines if line)
 
 
-def _table(report: Row) -> str:
-    lines = [
-        "| prompt | challenger | tune before | tune after | difference | newly right | newly wrong | lines |",
-        "|---|---|---:|---:|---:|---:|---:|---|",
+def _table(proposals: Sequence[Proposed]) -> Section:
+    titles = [
+        "prompt",
+        "challenger",
+        "lines",
+        "tune before",
+        "tune after",
+        "difference",
+        "newly right",
+        "newly wrong",
     ]
-    for row in report["proposals"]:
-        tune = row["tune"]
-        lines.append(
-            f"| {code(row['prompt'])} | {cell(row['variant'])} | {_rate(tune, 'before')} | {_rate(tune, 'after')} "
-            f"| **{_points(row):+.1f}** | {tune['newly_right']} | {tune['newly_wrong']} "
-            f"| +{row['lines_added']} -{row['lines_removed']} |"
-        )
-    return "\n".join(lines)
+    rows = []
+    for row in proposals[:MAX_ROWS]:
+        tune = row.tune
+        before, after = (f"{100 * rates.passed / tune.cases:.1f} %" for rates in (tune.before, tune.after))
+        told = [before, after, f"**{tune.points:+.1f}**", str(tune.newly_right), str(tune.newly_wrong)]
+        lines = f"+{row.lines_added} -{row.lines_removed}"
+        rows.append([code(row.prompt), cell(row.variant), lines, *told])
+    return Section(table(titles, rows, right=5) if rows else "", 50, "the table of challengers")
 
 
-def _proposal(row: Row) -> str:
-    answers = ", ".join(map(code, row["answers"]))
-    kinds = ", ".join(f"{cell(name)} ({count})" for name, count in row["tune"]["mended_kinds"].items())
-    changes = "\n".join(f"- {cell(change, 300)}" for change in row["changes"])
-    return "\n\n".join(
-        part
-        for part in (
-            f"### {code(_stem(row))} {cell(row['variant'])}",
-            f"**Why it may be better:** {cell(row['reason'], 600)}",
-            f"Answers {answers}." if answers else "",
-            f"Mended kinds of cases: {kinds}." if kinds else "",
-            changes,
-            f"<details><summary>Prompt diff (+{row['lines_added']} -{row['lines_removed']} lines)</summary>\n\n"
-            f"{fenced(row['diff'], 'diff', MAX_DIFF)}\n\n</details>",
-        )
-        if part
+def _proposal(row: Proposed, name: str) -> str:
+    answers = ", ".join(map(code, row.answers))
+    kinds = ", ".join(f"{cell(kind)} ({count})" for kind, count in row.tune.mended_kinds.items())
+    parts = (
+        f"### {name}",
+        f"**Why it may be better:** {cell(row.reason, 600)}",
+        answers and f"Answers {answers}.",
+        kinds and f"Mended kinds of cases: {kinds}.",
+        "\n".join(f"- {cell(change, 300)}" for change in row.changes),
     )
+    return "\n\n".join(part for part in parts if part)
 
 
-def _left_over(report: Row) -> str:
-    rows = [*report["skipped"], *report["refused"]]
-    if not rows:
-        return ""
-    lines = [f"- {code(_stem(row))}: {cell(row['reason'], 300)}" for row in rows[:40]]
-    return "\n".join(["<details><summary>Not proposed, and why</summary>", "", *lines, "", "</details>"])
+_METHOD: Final = details(
+    "How these came about, and how to reproduce it",
+    "For every prompt that fails tune cases: the model sees them, the critiques and what was tried before, and "
+    "proposes changes. Each is tried in memory on tune cases and kept if it mends more than it breaks in both "
+    "halves of them. Before a text is written it is checked: sections, rules block and output words kept, few "
+    "lines changed, no protected path, no secret, no copy of a case or its id, no text that was tried before. A "
+    "challenger that lost gives its letter to the next one.\n\n`python -m meta.propose`",
+)
 
 
-def _method() -> str:
-    return (
-        "<details><summary>How these came about, and how to reproduce it</summary>\n\n"
-        "For every prompt that fails tune cases: the model sees them, the critiques and what was tried before, and "
-        "proposes changes. Each is tried in memory on tune cases and kept if it mends more than it breaks in both "
-        "halves of them. Before a text is written it is checked: sections, rules block and output words kept, few "
-        "lines changed, no protected path, no secret, no copy of a case or its id, no text that was tried before. A "
-        "challenger that lost gives its letter "
-        "to the next one.\n\n`python -m meta.propose`\n\n</details>"
-    )
+def _named(rows: Sequence[Proposed | Cleared]) -> str:
+    return some([f"{code(_stem(row))} {cell(row.variant)}" for row in rows], MAX_NAMES)
 
 
-def _stem(row: Row) -> str:
-    return PurePosixPath(row["prompt"]).stem
-
-
-def _rate(tune: Row, which: str) -> str:
-    return f"{100 * tune[which]['passed'] / tune['cases']:.1f} %"
-
-
-def _points(row: Row) -> float:
-    tune = row["tune"]
-    difference: float = 100 * (tune["after"]["passed"] - tune["before"]["passed"]) / tune["cases"]
-    return difference
+def _stem(row: Proposed | Cleared | LeftOut) -> str:
+    return PurePosixPath(row.prompt).stem

@@ -1,4 +1,4 @@
-"""How well does a text do on the tune cases? By real trials here; for the offline model see meta/offline_screen.py.
+"""Marks texts on the tune cases by real trials; for the offline model see meta/offline/screen.py.
 
 A text under trial never touches the disk.
 """

@@ -1,4 +1,4 @@
-"""Which of the proposed changes make a text better, together? A greedy climb over the tune cases.
+"""Finds which of the proposed changes make a text better, together: a greedy climb over the tune cases.
 
 An idea is taken if it mends more than it costs in *each* half of the tune cases: what helps one half by chance rarely
 helps the other. Words mined from cases have to earn more than a moved threshold, because they fit what was seen.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from meta.offline.rule_text import Edit, EditError, applied
-from meta.proposals.screen import Mark, Marks, Screen
+from meta.proposals.edits import Edit, EditError, applied
+from meta.proposals.screen import Marks, Screen
 
 LEAST_GAIN = 0.75  # cases: what one idea must be worth after its price
 PRICE_PER_WORD = (
@@ -137,18 +137,8 @@ def _price(before: str, after: str) -> float:
     return PRICE_PER_WORD * max(0, len(after.split()) - len(before.split()))
 
 
-def passed(marks: Marks) -> int:
-    """How many cases are right."""
-    return sum(mark.ok for mark in marks.values())
-
-
 def changed(before: Marks, after: Marks) -> tuple[list[int], list[int]]:
     """Newly right and newly wrong."""
     both = [place for place in after if place in before]
     right = [place for place in both if after[place].ok and not before[place].ok]
     return right, [place for place in both if before[place].ok and not after[place].ok]
-
-
-def failing(marks: Marks) -> list[tuple[int, Mark]]:
-    """What is wrong, with its place."""
-    return [(place, mark) for place, mark in marks.items() if not mark.ok]

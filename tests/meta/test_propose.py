@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,20 @@ from agents.texts.variants import Variants
 from eval.grading.suite import load_suite, split
 from meta import prompt_variant_manager as manager
 from meta import propose
-from meta.proposals.report import markdown, sentence
+from meta.proposals.report import FORM, Cleared, LeftOut, Proposed, Rates, Report, Tune, markdown, sentence
 from meta.proposals.screen import Unit
-from meta.propose import REPORT, Options
+from meta.propose import Options
 from meta.publish import contents
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.records import made
 from telemetry.edge.repo import here
 from tests.worlds.agent_kit import rows
 from tests.worlds.loopback import Loopback, Reply, Request, chat
 from tests.worlds.offline import offline
 from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal, put
 
+REPORT = FORM.path
 LOWER = edit("above: 0.3 ", "above: 0.1 ")
 VARIANTS = "agents/prompts/variants/echo"
 
@@ -149,7 +152,7 @@ def test_a_hostile_proposal_is_refused_with_its_reason_even_if_it_scores_better(
     assert report["proposals"] == []
     assert why in report["refused"][0]["reason"]
     assert not (checkout / VARIANTS).exists()
-    assert list(contents.check_body(markdown(report).encode())) == []
+    assert list(contents.check_body(markdown(made(Report, report)).encode())) == []
 
 
 def test_a_whole_new_text_is_held_to_the_same_checks() -> None:
@@ -161,7 +164,7 @@ def test_hostile_reasons_reach_the_pull_request_as_harmless_text() -> None:
     report = proposed(
         proposal(LOWER, reason="@everyone <script>x</script> closes #1 \u202e" + "y" * 2_000_000)
     )
-    body = markdown(report)
+    body = markdown(made(Report, report))
     assert list(contents.check_body(body.encode())) == []
     assert len(json.dumps(report)) < 20_000
 
@@ -289,6 +292,29 @@ def test_asking_is_logged_once_and_offline_screening_not_at_all() -> None:
     assert [row["kind"] for row in found].count("run") == len(found) / 2
 
 
+def test_the_text_says_who_wrote_it(checkout: Path) -> None:
+    propose.propose(model=offline())
+    assert "> Written by the **offline model**." in (checkout / FORM.markdown).read_text()
+    found = FORM.read(here())
+    assert found is not None
+    other = replace(found, model=replace(found.model, provider="openai", model="gpt-x"))
+    assert "> Written by `gpt-x`." in markdown(other)
+
+
+def test_any_number_of_proposals_gives_a_text_that_may_be_published() -> None:
+    tune = Tune(20, 40, Rates(3, 0.1), Rates(9, 0.2), 6, 0, {f"{n}{'#' * 50}": n for n in range(8)})
+    sha = "0" * 64
+    words = ("@" * 600, ("2026-11-16/a-1",) * 5, ("<" * 500,) * 8, tune, 15, 15, "+x\n" * 40_000)
+    rows = [Proposed(f"agents/prompts/{'p' * 60}{n}.md", "B", sha, sha, "a", *words) for n in range(60)]
+    cleared = tuple(Cleared(row.prompt, "C") for row in rows)
+    left = tuple(LeftOut(row.prompt, "#" * 300) for row in rows)
+    report = made(Report, proposed(proposal(LOWER)))
+    many = replace(report, proposals=tuple(rows), cleared=cleared, skipped=left, refused=left)
+    body = markdown(many)
+    assert list(contents.check_body(body.encode())) == []
+    assert "and 40 more" in body and "| difference |" in body and "### " in body
+
+
 def test_the_command_line(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert propose.main(["--root", str(checkout), "--prompt", "../x.md"]) == cli.BAD_INPUT
     assert propose.main(["--root", str(checkout), "--prompt", "agents/prompts/none.md"]) == cli.BAD_INPUT
@@ -302,7 +328,7 @@ def test_a_run_without_news_leaves_the_report_and_says_so(checkout: Path) -> Non
     proposed(proposal(LOWER))
     before = (checkout / REPORT).read_bytes()
     later = proposed(proposal(edit("nowhere", "x")))
-    assert later["proposals"] == [] and sentence(later) == "No new challenger."
+    assert later["proposals"] == [] and sentence(made(Report, later)) == "No new challenger."
     assert (checkout / REPORT).read_bytes() == before
 
 
@@ -349,6 +375,7 @@ def test_offline_and_trial_screens_agree() -> None:
 
     async def both(text: str) -> tuple[Any, Any]:
         fast = await OfflineScreen(units, PROMPT, PromptSet(here())).prepare()
+        assert fast is not None
         slow = TrialScreen(units, PROMPT, PromptSet(here()), offline(), 8)
         places = range(len(units))
         return await fast.marks(text, places), await slow.marks(text, places)

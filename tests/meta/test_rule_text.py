@@ -15,9 +15,8 @@ from agents.offline.analysts import GENERIC
 from agents.offline.vocabulary import told, tuned_keys
 from meta.offline import rule_text
 from meta.offline.rule_moves import moves
-from meta.offline.rule_text import Edit, EditError
 from meta.offline.term_mining import mine
-from meta.proposals.checks import changed_lines
+from meta.proposals.edits import Edit, EditError, applied, changed_lines
 from tests.conftest import REPOSITORY
 
 ANALYSTS = {**GENERIC, **DOMAIN.analysts}
@@ -66,20 +65,20 @@ def test_rules_are_read_entry_by_entry_as_they_are_as_a_whole(file: Any) -> None
     ],
 )
 def test_only_the_lines_of_a_change_change(key: str, value: Any, lines: list[str]) -> None:
-    after = rule_text.applied(TEXT, [rule_text.set_value(TEXT, key, value)])
+    after = applied(TEXT, [rule_text.set_value(TEXT, key, value)])
     assert changed_lines(TEXT, after) == lines
     assert rules.read(after).values == {**rules.read(TEXT).values, key: "yes" if value is True else value}
 
 
 def test_a_dropped_key_takes_its_lines_along() -> None:
-    after = rule_text.applied(TEXT, [rule_text.drop(TEXT, "map")])
+    after = applied(TEXT, [rule_text.drop(TEXT, "map")])
     assert changed_lines(TEXT, after) == ["-map:", "-  war: 60", "-  peace*: 5"]
 
 
 @pytest.mark.parametrize(("search", "count"), [("nowhere", 0), ("war: 60", 2), ("", None)])
 def test_an_edit_that_is_not_unique_is_refused(search: str, count: int | None) -> None:
     with pytest.raises(EditError, match="nothing" if count is None else f"{count} times"):
-        rule_text.applied(TEXT, [Edit(search, "x")])
+        applied(TEXT, [Edit(search, "x")])
 
 
 values = st.one_of(
@@ -95,7 +94,7 @@ values = st.one_of(
 @given(st.sampled_from(["above", "only", "weights", "terms", "map", "fresh"]), values)
 def test_whatever_is_set_is_read_back_and_nothing_else_changes(key: str, value: Any) -> None:
     try:
-        after = rule_text.applied(TEXT, [rule_text.set_value(TEXT, key, value)])
+        after = applied(TEXT, [rule_text.set_value(TEXT, key, value)])
     except EditError:
         return
     read, before = rules.read(after), rules.read(TEXT)

@@ -1,0 +1,18 @@
+"""How challengers are proposed: what a person may set on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agents.llm_client import ModelOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The defaults are those of the command line."""
+
+    prompts: tuple[str, ...] = ()  # only these, also where earlier challengers lost
+    candidates: int = 3  # a paid model is asked for so many
+    screen_cases: int = 24  # tune cases that they are tried on
+    max_prompts: int | None = None  # new challengers
+    ask: ModelOptions = field(default_factory=ModelOptions)
