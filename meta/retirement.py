@@ -17,13 +17,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eval.ledger.report import Form
 from meta.worth import marginal
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, USEFUL_SIGNAL, WINDOW, assess, rolling_metrics
 from meta.worth.records import Agent, Report, Rule
-from meta.worth.report import FORM, form, sentence
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import write_atomic
@@ -31,6 +29,9 @@ from telemetry.edge.github import job_summary, set_output
 from telemetry.edge.records import made, plain
 from telemetry.edge.repo import MANIFEST, Repo, here
 from telemetry.names import FIELD, INFRASTRUCTURE
+
+if TYPE_CHECKING:
+    from eval.ledger.report import Form
 
 __all__ = ["assess", "load_events", "main", "retire_candidates", "rolling_metrics", "switch", "write_report"]
 
@@ -85,6 +86,7 @@ def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
 def _form(repo: Repo) -> Form[Report]:
     from agents.domain import load_domain
     from agents.manifest import load_manifest
+    from meta.worth.report import form
 
     return form(load_domain(load_manifest(repo).domain).columns)
 
@@ -105,6 +107,7 @@ def _disable(repo: Repo, rows: Sequence[Agent], rule: Rule) -> None:
     """One decision per agent, with the hashes that an audit compares; the manifest itself is changed last."""
     from eval.ledger.decisions import Decision, write_decision
     from eval.ledger.provenance import GitState, packages
+    from meta.worth.report import FORM
 
     manifest = repo / MANIFEST
     after = switch(repo, [row.agent for row in rows], enabled=False)
@@ -155,6 +158,7 @@ def parser() -> cli.Parser:
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Assess every agent and write the report."""
     from agents.manifest import load_manifest
+    from meta.worth.report import FORM, sentence
     from telemetry.names import SOURCES
 
     for source in args.source or ():

@@ -6,28 +6,38 @@ Everything that a model or a confined command said is cut, cleaned and quoted: t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from telemetry.edge import markdown
-from telemetry.edge.files import write_atomic, write_json
+from eval.ledger.decisions import Decision, write_decision
+from eval.ledger.provenance import GitState, Seen, replay_metadata
+from eval.ledger.report import Form
+from meta.patches import confine
+from meta.patches.recommendations import Recommendation, SetAside
+from meta.patches.size import Metrics
+from meta.patches.trial import PASSED, Attempt, Check, Scores
+from meta.patches.writer import Written
+from meta.publish import judge
+from telemetry.edge.markdown import (
+    Section,
+    cell,
+    code,
+    details,
+    fenced,
+    first_screen,
+    fitting,
+    quote,
+    some,
+    table,
+)
 from telemetry.edge.repo import REPORTS, Repo
 from telemetry.edge.text import clean, redact
 
-if TYPE_CHECKING:
-    from eval.ledger.provenance import GitState
-    from meta.patches.recommendations import Recommendation, SetAside
-    from meta.patches.trial import Attempt
-    from meta.patches.writer import Written
-
-REPORT = REPORTS / "sandbox_report.json"
-BODY = REPORT.with_suffix(".md")
-SCHEMA = Path(__file__).parents[1] / "sandbox_report.schema.json"
 VERSION = 1
 TEXT_CHARS, PATCH_CHARS = 2_000, 30_000  # kept of any foreign text, and of a patch
-SHOWN_CASES = 20
+SHOWN_CASES, SHOWN_ASIDE = 20, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,220 +59,254 @@ class Done:
     suites: Mapping[str, str]  # path -> SHA-256 of those that graded
 
 
-def write(repo: Repo, done: Done, git_state: GitState, *, time_limit_s: float, seed: int) -> dict[str, Any]:
-    """Leave the patch that passed in the tree, with its report and its decision; returns the report."""
-    report = made(done, git_state, time_limit_s=time_limit_s, seed=seed)
-    _check(report)
-    winner = next((one for one in done.tried if one.attempt.verdict == "passed"), None)
-    if winner is not None:
-        from meta.publish import judge
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """A recommendation, cut and cleaned."""
 
+    agent: str
+    change: str
+    why: str
+    priority: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotTried(Recommended):
+    """One that was set aside."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Recommended):
+    """One that was tried."""
+
+    verdict: str
+    reasons: tuple[str, ...]
+    said: str | None  # by the writer
+    model: str | None
+    provider: str | None
+    patch: str
+    patch_truncated: bool
+    patch_sha256: str | None
+    files: tuple[str, ...]
+    metrics: Metrics | None
+    checks: tuple[Check, ...]
+    scores: Scores | None
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """What kept the patched code in."""
+
+    network: bool
+    processes: bool
+    files: bool
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `meta/reports/sandbox_report.json` holds."""
+
+    version: int
+    patched: bool
+    stopped: str | None
+    time_limit_s: float
+    walls: Walls
+    evals_by: str
+    attempts: tuple[Row, ...]
+    set_aside: tuple[NotTried, ...]
+    metadata: Mapping[str, Any]
+
+    @property
+    def passed(self) -> Row | None:
+        """The one that is left in the tree."""
+        return next((row for row in self.attempts if row.verdict == PASSED), None)
+
+
+def write(repo: Repo, done: Done, git_state: GitState, *, time_limit_s: float, seed: int) -> Report:
+    """Leave the patch that passed in the tree, with its report and its decision; returns the report."""
+    report = _report(done, git_state, time_limit_s, seed)
+    FORM.files(report)  # a report that breaks its schema leaves no patch either
+    winner = next((one for one in done.tried if one.attempt.verdict == PASSED), None)
+    if winner is not None:
         root = repo.root.resolve()
         judge.apply_patch(judge.check_patch(winner.attempt.patch.encode(), "sandbox", root), root)
-    write_json(repo / REPORT, report)
-    write_atomic(repo / BODY, body(report))
+    FORM.write(repo, report)
     if winner is not None:
-        _decide(repo, winner, report)
+        _decide(repo, winner, report.metadata)
     return report
 
 
-def made(done: Done, git_state: GitState, *, time_limit_s: float, seed: int) -> dict[str, Any]:
-    """The record as data."""
-    from eval.ledger.provenance import Seen, replay_metadata
-    from meta.patches import confine
-
+def _report(done: Done, git_state: GitState, time_limit_s: float, seed: int) -> Report:
     answers = [one.written for one in done.tried if one.written is not None]
     models = tuple(sorted({answer.model for answer in answers if answer.model}))
     providers = tuple(sorted({answer.provider for answer in answers if answer.provider}))
     seen = Seen((), models, providers, (), ())
     walls = confine.probe()
-    return {
-        "version": VERSION,
-        "patched": any(one.attempt.verdict == "passed" for one in done.tried),
-        "stopped": _text(done.stopped) or None,
-        "time_limit_s": time_limit_s,
-        "walls": {**asdict(walls), "told": walls.told},
-        "evals_by": "offline",
-        "attempts": [_attempt(one) for one in done.tried],
-        "set_aside": [
-            {**_recommended(one.recommendation), "reason": _text(one.why)} for one in done.set_aside[:100]
-        ],
-        "metadata": replay_metadata(git_state, suites=done.suites, prompts={}, seen=seen, seed=seed),
-    }
+    return Report(
+        version=VERSION,
+        patched=any(one.attempt.verdict == PASSED for one in done.tried),
+        stopped=_text(done.stopped) or None,
+        time_limit_s=time_limit_s,
+        walls=Walls(walls.network, walls.processes, walls.files, walls.told),
+        evals_by="offline",
+        attempts=tuple(map(_row, done.tried)),
+        set_aside=tuple(
+            NotTried(*_recommended(one.recommendation), _text(one.why)) for one in done.set_aside[:100]
+        ),
+        metadata=replay_metadata(git_state, suites=done.suites, prompts={}, seen=seen, seed=seed),
+    )
 
 
-def _attempt(one: Tried) -> dict[str, Any]:
-    attempt = one.attempt
-    return {
-        **_recommended(one.recommendation),
-        "verdict": attempt.verdict,
-        "reasons": [_text(reason) for reason in attempt.reasons[:10]],
-        "said": None if one.written is None else _text(one.written.why),
-        "model": None if one.written is None else one.written.model,
-        "provider": None if one.written is None else one.written.provider,
-        "patch": _clean(attempt.patch)[:PATCH_CHARS],
-        "patch_truncated": len(attempt.patch) > PATCH_CHARS,
-        "patch_sha256": hashlib.sha256(attempt.patch.encode(errors="replace")).hexdigest()
-        if attempt.patch
-        else None,
-        "files": [_text(change.path)[:200] for change in attempt.changes[:20]],
-        "metrics": None if attempt.metrics is None else asdict(attempt.metrics),
-        "checks": [{**asdict(check), "said": _clean(check.said)[-TEXT_CHARS:]} for check in attempt.checks],
-        "scores": None if attempt.scores is None else _plain(asdict(attempt.scores)),
-    }
+def _row(one: Tried) -> Row:
+    attempt, written = one.attempt, one.written
+    return Row(
+        *_recommended(one.recommendation),
+        verdict=attempt.verdict,
+        reasons=tuple(map(_text, attempt.reasons[:10])),
+        said=None if written is None else _text(written.why),
+        model=None if written is None else written.model,
+        provider=None if written is None else written.provider,
+        patch=_clean(attempt.patch)[:PATCH_CHARS],
+        patch_truncated=len(attempt.patch) > PATCH_CHARS,
+        patch_sha256=_sha256(attempt.patch.encode(errors="replace") or None),
+        files=tuple(_text(change.path)[:200] for change in attempt.changes[:20]),
+        metrics=attempt.metrics,
+        checks=tuple(replace(check, said=_clean(check.said)[-TEXT_CHARS:]) for check in attempt.checks),
+        scores=attempt.scores,
+    )
 
 
-def _recommended(one: Recommendation) -> dict[str, Any]:
-    return {
-        "agent": _text(one.agent)[:100],
-        "change": _text(one.change),
-        "why": _text(one.why),
-        "priority": one.priority,
-        "origin": _text(one.origin),
-    }
+def _recommended(one: Recommendation) -> tuple[str, str, str, str, str]:
+    return _text(one.agent)[:100], _text(one.change), _text(one.why), one.priority, _text(one.origin)
 
 
-def sentence(report: Mapping[str, Any]) -> str:
+def sentence(report: Report) -> str:
     """The finding in one line."""
-    for row in report["attempts"]:
-        if row["verdict"] == "passed":
-            return f"A patch for {row['agent']} passed: {_effect(row['scores'])}; it is left in the tree."
-    if report["stopped"]:
+    if (row := report.passed) and row.scores:
+        return f"A patch for {row.agent} passed: {_effect(row.scores)}; it is left in the tree."
+    if report.stopped:
         return "Stopped early; no patch is left in the tree."
-    if not report["attempts"]:
+    if not report.attempts:
         return "No recommendation asks for code: nothing was tried."
-    return f"No patch held: {len(report['attempts'])} tried, each with its reason."
+    return f"No patch held: {len(report.attempts)} tried, each with its reason."
 
 
-def body(report: Mapping[str, Any]) -> str:
+def body(report: Report) -> str:
     """The pull request's text: enough to decide in the first block, the rest folded."""
-    passed = next((row for row in report["attempts"] if row["verdict"] == "passed"), None)
-    parts = [f"**{sentence(report)}**"] if passed is None else list(_passed(passed, report))
-    others = [row for row in report["attempts"] if row is not passed]
-    if others:
-        parts.append("### Tried and not kept\n\n" + "\n".join(map(_refused, others)))
-    if report["set_aside"]:
-        lines = "\n".join(map(_set_aside, report["set_aside"][:30]))
-        parts.append(f"<details><summary>Not tried</summary>\n\n{lines}\n\n</details>")
-    seed, limit = report["metadata"]["seed"], report["time_limit_s"]
-    parts.append(
-        "<details><summary>How this was decided, and how to reproduce it</summary>\n\n"
+    passed = report.passed
+    parts: list[str | Section] = list(_passed(passed)) if passed else [f"**{sentence(report)}**"]
+    lines = "\n".join(_refused(row) for row in report.attempts if row is not passed)
+    parts.append(Section(f"### Tried and not kept\n\n{lines}" if lines else "", 40, "what was not kept"))
+    lines = "\n".join(
+        f"- {code(row.agent)}: {cell(row.change, 160)} -- {cell(row.reason, 300)}"
+        for row in report.set_aside[:SHOWN_ASIDE]
+    )
+    parts.append(Section(details("Not tried", lines) if lines else "", 20, "what was not tried"))
+    return fitting([*parts, Section(_method(report), 60)], str(FORM.path))
+
+
+FORM: Final = Form(
+    REPORTS / "sandbox_report.json", Path(__file__).parents[1] / "sandbox_report.schema.json", Report, body
+)
+
+
+def _method(report: Report) -> str:
+    limit = f"{report.time_limit_s:g}"
+    return details(
+        "How this was decided, and how to reproduce it",
         "The patch was guarded (only the code of that agent, no protected path, no new way to files, processes or the "
         "network), then linted, evaluated and tested in throw-away worktrees with a clean environment and "
-        f"{limit:g} s for each command. Walls: {markdown.cell(report['walls']['told'])}. The evals "
+        f"{limit} s for each command. Walls: {cell(report.walls.told)}. The evals "
         "ran with the offline model, because patched code gets neither key nor network; what it answered was graded "
         "outside. It is kept if every check passes and the score is not lower, on all and on holdout cases.\n\n"
-        f"`python -m meta.sandbox --seed {seed} --time-limit {limit:g}` at commit "
-        f"`{str(report['metadata']['git_commit'])[:12]}`\n\n</details>"
+        f"`python -m meta.sandbox --seed {report.metadata['seed']} --time-limit {limit}` at commit "
+        f"`{str(report.metadata['git_commit'])[:12]}`",
     )
-    return "\n\n".join(parts) + "\n"
 
 
-def _passed(row: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
-    metrics, scores, file = row["metrics"], row["scores"], row["files"][0]
-    lines = row["patch"].splitlines()
+def _passed(row: Row) -> Iterator[str | Section]:
+    assert row.scores is not None and row.metrics is not None
+    lines = row.patch.splitlines()
     added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
     deleted = sum(line.startswith("-") and not line.startswith("---") for line in lines)
-    yield (
-        f"> **Merge this patch to `{row['agent']}`?** {_effect(scores)}; guard, lint and tests passed.\n"
-        f"> **If you merge:** `{file}` changes by +{added} -{deleted} lines. "
-        "**To undo:** revert this commit; nothing else changes.\n"
-        f"> Written by {markdown.code(str(row['model']))} ({markdown.cell(str(row['provider']))}), "
-        f"recommended by {markdown.cell(row['origin'] or 'unknown')}. A draft: read the code before you merge."
+    yield first_screen(
+        f"**Merge this patch to {code(row.agent)}?** {_effect(row.scores)}; guard, lint and tests passed.",
+        f"**If you merge:** {code(row.files[0])} changes by +{added} -{deleted} lines. "
+        "**To undo:** revert this commit; nothing else changes.",
+        f"Written by {code(str(row.model))} ({cell(str(row.provider), 100)}), "
+        f"recommended by {cell(row.origin or 'unknown', 200)}. A draft: read the code before you merge.",
     )
-    yield (
-        f"**What was recommended** ({row['priority']})\n\n{markdown.quote(row['change'], 1500)}\n>\n"
-        f"{markdown.quote(row['why'], 1500)}"
+    why = f"{quote(row.change, 1500)}\n>\n{quote(row.why, 1500)}"
+    yield Section(f"**What was recommended** ({row.priority})\n\n{why}", 50, "what was recommended")
+    yield Section(f"**What the writer says**\n\n{quote(row.said or '', 1000)}", 45, "what the writer says")
+    yield Section(f"**The patch**\n\n{fenced(row.patch, 'diff', 20_000)}", 80, "the patch")
+    yield table(["cases", "n", "before", "after", "difference"], _score_rows(row.scores))
+    yield table(
+        ["check", "outcome", "seconds"], [[one.name, one.outcome, f"{one.seconds:g}"] for one in row.checks]
     )
-    yield f"**What the writer says**\n\n{markdown.quote(row['said'] or '', 1000)}"
-    yield "**The patch**\n\n" + markdown.fenced(row["patch"], "diff", 20_000)
-    yield "| cases | n | before | after | difference |\n|---|---|---|---|---|\n" + "\n".join(
-        _score_rows(scores)
-    )
-    yield "| check | outcome | seconds |\n|---|---|---|\n" + "\n".join(
-        f"| {check['name']} | {check['outcome']} | {check['seconds']:g} |" for check in row["checks"]
-    )
-    yield (
-        "| minimal diff | |\n|---|---|\n"
-        f"| syntax kept (`ast_similarity`) | {metrics['ast_similarity']:.3f} |\n"
-        f"| files (`file_touch_count`) | {metrics['file_touch_count']} |\n"
-        f"| lines changed (`line_change_ratio`) | {metrics['line_change_ratio']:.3f} |\n"
-        f"| scaffolding (`scaffolding_penalty`) | {metrics['scaffolding_penalty']:.3f} |\n"
-        f"| `reward_multiplier` | **{metrics['reward_multiplier']:.3f}** |"
-    )
-    for name, title in (("newly_right", "newly right"), ("newly_wrong", "newly wrong")):
-        if scores[name]:
-            cases = ", ".join(markdown.code(case) for case in scores[name][:SHOWN_CASES])
-            more = f" and {len(scores[name]) - SHOWN_CASES} more" if len(scores[name]) > SHOWN_CASES else ""
-            yield f"<details><summary>{len(scores[name])} cases {title}</summary>\n\n{cases}{more}\n\n</details>"
+    yield table(["minimal diff", ""], _size_rows(row.metrics))
+    for title, cases in (("newly right", row.scores.newly_right), ("newly wrong", row.scores.newly_wrong)):
+        shown = some([code(case) for case in cases], SHOWN_CASES)
+        yield Section(details(f"{len(cases)} cases {title}", shown) if cases else "", 30, f"cases {title}")
 
 
-def _refused(row: Mapping[str, Any]) -> str:
-    why = "; ".join(markdown.cell(reason, 400) for reason in row["reasons"]) or "no reason given"
+def _refused(row: Row) -> str:
+    why = "; ".join(cell(reason, 400) for reason in row.reasons) or "no reason given"
+    return f"- {code(row.agent)} **{row.verdict}**: {cell(row.change, 200)} -- {why}"
+
+
+def _score_rows(scores: Scores) -> Iterator[Sequence[str]]:
+    arms = [("all", scores.cases, scores.before, scores.after)]
+    if scores.holdout_before is not None and scores.holdout_after is not None:
+        arms.append(("holdout", scores.holdout, scores.holdout_before, scores.holdout_after))
+    for name, count, before, after in arms:
+        shown = f"{100 * before:.1f} %", f"{100 * after:.1f} %", f"**{100 * (after - before):+.2f}**"
+        yield [name, str(count), *shown]
+
+
+def _size_rows(metrics: Metrics) -> Iterator[Sequence[str]]:
+    yield ["syntax kept (`ast_similarity`)", f"{metrics.ast_similarity:.3f}"]
+    yield ["files (`file_touch_count`)", str(metrics.file_touch_count)]
+    yield ["lines changed (`line_change_ratio`)", f"{metrics.line_change_ratio:.3f}"]
+    yield ["scaffolding (`scaffolding_penalty`)", f"{metrics.scaffolding_penalty:.3f}"]
+    yield ["`reward_multiplier`", f"**{metrics.reward_multiplier:.3f}**"]
+
+
+def _effect(scores: Scores) -> str:
+    before, after, where = scores.before, scores.after, f"{scores.cases} cases"
+    if scores.holdout_before is not None and scores.holdout_after is not None:
+        before, after = scores.holdout_before, scores.holdout_after
+        where = f"{scores.holdout} unseen cases"
     return (
-        f"- {markdown.code(row['agent'])} **{row['verdict']}**: {markdown.cell(row['change'], 200)} -- {why}"
+        f"no difference on {where}" if after == before else f"{100 * (after - before):+.2f} points on {where}"
     )
 
 
-def _set_aside(row: Mapping[str, Any]) -> str:
-    change, why = markdown.cell(row["change"], 160), markdown.cell(row["reason"], 300)
-    return f"- {markdown.code(row['agent'])}: {change} -- {why}"
-
-
-def _score_rows(scores: Mapping[str, Any]) -> Iterator[str]:
-    yield _score_row("all", scores["cases"], scores["before"], scores["after"])
-    if scores["holdout_before"] is not None:
-        yield _score_row("holdout", scores["holdout"], scores["holdout_before"], scores["holdout_after"])
-
-
-def _score_row(name: str, count: int, before: float, after: float) -> str:
-    return f"| {name} | {count} | {100 * before:.1f} % | {100 * after:.1f} % | **{100 * (after - before):+.2f}** |"
-
-
-def _effect(scores: Mapping[str, Any]) -> str:
-    unseen = scores["holdout_before"] is not None
-    before, after = (
-        (scores["holdout_before"], scores["holdout_after"]) if unseen else (scores["before"], scores["after"])
-    )
-    where = f"{scores['holdout']} unseen cases" if unseen else f"{scores['cases']} cases"
-    if after == before:
-        return f"no difference on {where}"
-    return f"{100 * (after - before):+.2f} points on {where}"
-
-
-def _decide(repo: Repo, winner: Tried, report: Mapping[str, Any]) -> None:
-    from eval.ledger.decisions import Decision, write_decision
-
-    [change] = winner.attempt.changes
-    row = next(row for row in report["attempts"] if row["verdict"] == "passed")
-    scores = row["scores"]
+def _decide(repo: Repo, winner: Tried, metadata: Mapping[str, Any]) -> None:
+    attempt, [change] = winner.attempt, winner.attempt.changes
+    assert attempt.scores is not None and attempt.metrics is not None
     write_decision(
         repo,
         Decision(
             decision="propose",
             kind="sandbox",
             subject=winner.recommendation.agent,
-            date=report["metadata"]["generated_at"][:10],
+            date=metadata["generated_at"][:10],
             before_sha256=_sha256(change.before),
             after_sha256=_sha256(change.after),
-            report_sha256=_sha256((repo / REPORT).read_bytes()),
+            report_sha256=_sha256((repo / FORM.path).read_bytes()),
             verdict={
-                "verdict": row["verdict"],
-                "effect": round(scores["after"] - scores["before"], 6),
-                "cases_used": scores["cases"],
-                **row["metrics"],
+                "verdict": attempt.verdict,
+                "effect": round(attempt.scores.after - attempt.scores.before, 6),
+                "cases_used": attempt.scores.cases,
+                **asdict(attempt.metrics),
             },
-            metadata=report["metadata"],
+            metadata=metadata,
         ),
     )
-
-
-def _check(report: Mapping[str, Any]) -> None:
-    from agents.model import schema as schema_check
-
-    problems = schema_check.problems(schema_check.read_schema(SCHEMA), report)
-    if problems:
-        raise AssertionError(f"{REPORT}: {'; '.join(problems)}")
 
 
 def _sha256(data: bytes | None) -> str | None:
@@ -275,7 +319,3 @@ def _clean(text: str) -> str:
 
 def _text(text: str) -> str:
     return _clean(text)[:TEXT_CHARS]
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.domain import load_domain
 from meta.worth import marginal
 from meta.worth.records import Agent, Listed, Measured, Metrics, Unique
 from telemetry.edge.records import plain
@@ -102,6 +101,8 @@ def assess(
     window: int = WINDOW,
 ) -> list[Agent]:
     """One row per agent of the manifest and per unknown name in the telemetry, candidates first."""
+    from agents.domain import load_domain
+
     metrics = metrics_of(events, window, reward_floor)
     unique = marginal.unique_shares(events)
     domain = load_domain(manifest.domain)

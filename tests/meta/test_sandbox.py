@@ -21,6 +21,8 @@ from meta import sandbox
 from meta.patches import recommendations
 from meta.patches import trial as patch_trial
 from meta.patches.recommendations import Recommendation
+from meta.patches.report import NotTried, Report, Row, Walls, body
+from meta.patches.size import Metrics
 from meta.patches.trial import Commands, Sandbox
 from meta.publish.contents import check_body
 from meta.publish.judge import check_handover
@@ -28,6 +30,7 @@ from meta.publish.kinds import KINDS
 from meta.publish.pack import pack
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
+from telemetry.edge.records import made, plain
 from telemetry.edge.repo import here, working_in
 from tests.worlds import proposal_repo as repo
 from tests.worlds import sandbox_checkout as small
@@ -53,9 +56,10 @@ def checkout(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def tried(model: Any, *given: Recommendation, **options: Any) -> dict[str, Any]:
-    return sandbox.run(
+    done = sandbox.run(
         here(), given or (LOWER,), load_manifest(here()), model, **{"triage": False, **options}
     )
+    return dict(plain(done))
 
 
 def bench(checkout: Path, **parts: Any) -> Sandbox:
@@ -308,7 +312,7 @@ def test_an_outage_stops_early_and_keeps_what_was_done(
     assert report["stopped"] == "max_usd reached" and not report["patched"]
     assert [row["reason"] for row in report["set_aside"]] == ["not tried: stopped early"]
     args = sandbox.parser().parse_args(["--quiet"])
-    assert sandbox._told(here(), report, args) == cli.STOPPED
+    assert sandbox.told(here(), made(Report, report), args) == cli.STOPPED
     assert "stopped early: max_usd reached" in capsys.readouterr().err
 
 
@@ -370,6 +374,33 @@ def test_hostile_words_stay_words_in_the_pull_request(checkout: Path) -> None:
     )
     raw = (checkout / "meta/reports/sandbox_report.md").read_bytes()
     assert list(check_body(raw)) == [] and b"Merge this patch" in raw
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_a_huge_patch_and_many_refusals_give_a_text_that_may_be_published(passed: bool) -> None:
+    asked = ("level", "@" * 2000, "#" * 2000, "P1", "<" * 2000)
+    scores = patch_trial.Scores(9, 5, 0.1, 0.2, 0.1, 0.2, ("c" * 100,) * 999, ("c" * 100,) * 999)
+    metrics = Metrics(0.9, 1, 0.1, 0.0, 0.8)
+    checks = (patch_trial.Check("lint", "ok", 1.0, "@" * 2000),) * 4
+    said = (
+        ("@" * 2000,) * 10,
+        "#" * 2000,
+        "m" * 300,
+        "p" * 300,
+        "+```\n" * 6000,
+        True,
+        "0" * 64,
+        (PATH,) * 20,
+    )
+    row = Row(*asked, "rejected", *said, metrics, checks, scores)
+    best = replace(row, verdict="passed" if passed else "rejected")
+    aside = (NotTried(*asked, "!" * 2000),) * 100
+    about = {"seed": 0, "git_commit": "0" * 40}
+    walls = Walls(True, True, True, "held")
+    text = body(Report(1, passed, None, 900.0, walls, "offline", (best, *[row] * 19), aside, about))
+    assert list(check_body(text.encode())) == []
+    assert ("Merge this patch to `level`?" in text) is passed and "How this was decided" in text
+    assert ("+```\n+```" in text) is passed
 
 
 @pytest.mark.parametrize(
