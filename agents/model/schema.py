@@ -38,14 +38,24 @@ class Fault:
         return ".".join(map(str, self.path)) or top
 
 
+def record(**fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object with these fields, all of them, and no others."""
+    return {"type": "object", "additionalProperties": False, "required": [*fields], "properties": fields}
+
+
+def array(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a list of such items."""
+    return {"type": "array", "items": dict(item)}
+
+
+def text(*choices: str, **more: Any) -> dict[str, Any]:
+    """The schema of a text, or of one of these words."""
+    return {"type": "string", **({"enum": list(choices)} if choices else {}), **more}
+
+
 def listed(item: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of an answer: an object (endpoints insist on one) whose `items` each match `item`."""
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["items"],
-        "properties": {"items": {"type": "array", "items": dict(item)}},
-    }
+    return record(items=array(item))
 
 
 def problems(schema: Mapping[str, Any], value: object) -> list[str]:

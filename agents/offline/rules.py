@@ -23,6 +23,7 @@ from typing import Any
 
 from telemetry.edge.yaml_text import load_terms
 
+BY_SUBJECT = "_by_series"  # ends the name of a key that says a number for each subject, such as a series
 MAX_BLOCK = 50_000  # characters; longer is no list of rules
 _FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -61,7 +62,7 @@ class Rules:
 
     def number_for(self, key: str, name: str) -> float:
         """The number for one name: from `<key>_by_series`, else `<key>`."""
-        specific = self.values.get(f"{key}_by_series")
+        specific = self.values.get(f"{key}{BY_SUBJECT}")
         value = _number(specific.get(name)) if isinstance(specific, dict) else None
         return self.number(key) if value is None else value
 

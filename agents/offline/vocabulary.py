@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agents.offline.rules import Key, Rules
+from agents.offline.rules import BY_SUBJECT, Key, Rules
 
 Answer = Callable[[Rules, Mapping[str, Any]], dict[str, Any]]
 
@@ -87,7 +87,7 @@ def tuned_keys(analyst: Analyst | None) -> dict[str, Key]:
     found = {name: key for name, key in analyst.keys.items() if key.tuned} if analyst else {}
     for name, key in list(found.items()):
         if key.by_series:
-            found[f"{name}_by_series"] = Key("numbers", {}, key.means, scale=key.scale, by_series=True)
+            found[f"{name}{BY_SUBJECT}"] = Key("numbers", {}, key.means, scale=key.scale, by_series=True)
     return found
 
 
@@ -101,7 +101,7 @@ def told(name: str, analyst: Analyst) -> str:
     """The table for people, one line a key."""
     lines = [f"{name}: {analyst.judge.__doc__}".strip()]
     for key, about in analyst.keys.items():
-        label = f"{key} (_by_series)" if about.by_series else key
+        label = f"{key} ({BY_SUBJECT})" if about.by_series else key
         lines.append(f"  {label:32} {about.kind:8} {_shown(about.default):16} {about.means}")
     return "\n".join(lines)
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from agents.manifest import protection
+from agents.model.schema import array, record, text
 from agents.review.reviewer import quoted
 from meta.critique.report import Critique, Finding, Issue, Recommendation, Refusal, rank
 from telemetry.edge.text import clean, redact
@@ -26,40 +27,17 @@ LIMITS: Final = {"title": 200, "evidence": 1000, "impact": 500, "change": 2000, 
 KEPT_OF_REFUSED = 200  # characters of a refused text that the report shows
 
 # What the model is asked for. Lengths are left out on purpose: one item that is too long must not cost the others.
-ANSWER: Final = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["issues", "recommendations"],
-    "properties": {
-        "issues": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["title", "evidence", "impact", "severity"],
-                "properties": {
-                    "title": {"type": "string"},
-                    "evidence": {"type": "string", "description": "quoted word for word from the input"},
-                    "impact": {"type": "string"},
-                    "severity": {"type": "string", "enum": ["low", "med", "high"]},
-                },
-            },
-        },
-        "recommendations": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["change", "why", "priority"],
-                "properties": {
-                    "change": {"type": "string"},
-                    "why": {"type": "string"},
-                    "priority": {"type": "string", "enum": list(PRIORITIES)},
-                },
-            },
-        },
-    },
-}
+ANSWER: Final = record(
+    issues=array(
+        record(
+            title=text(),
+            evidence=text(description="quoted word for word from the input"),
+            impact=text(),
+            severity=text("low", "med", "high"),
+        )
+    ),
+    recommendations=array(record(change=text(), why=text(), priority=text(*PRIORITIES))),
+)
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
@@ -90,9 +68,9 @@ def admitted(
     return Critique(critic, target, tuple(issues), tuple(recommendations), kept)
 
 
-def _plain(text: str) -> str:
+def _plain(said: str) -> str:
     """Without invisible characters and credentials, no longer than any field may be."""
-    return redact(clean(text[: 2 * max(LIMITS.values())])).strip()
+    return redact(clean(said[: 2 * max(LIMITS.values())])).strip()
 
 
 def _too_much(place: int, raw: Mapping[str, str], names: Iterable[str]) -> str:
@@ -136,7 +114,7 @@ def same_finding(one: Finding, other: Finding) -> bool:
 
 def alike(one: str, other: str) -> bool:
     """Mostly the same words, in any order; numbers do not count, they differ from night to night."""
-    mine, theirs = ({word[:STEM] for word in _WORD.findall(text.lower())} for text in (one, other))
+    mine, theirs = ({word[:STEM] for word in _WORD.findall(words.lower())} for words in (one, other))
     if not mine or not theirs:
         return one.strip() == other.strip()
     return len(mine & theirs) / len(mine | theirs) >= ALIKE

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from agents.offline.analysts import review
 from agents.offline.rules import Rules
-from agents.offline.vocabulary import names, number
+from agents.offline.vocabulary import names, number, word
 
 Row = Mapping[str, Any]
 Issue = dict[str, Any]
-Advice = dict[str, Any]
+Found = Iterator[tuple[Issue, str]]  # with what to change, if anything
 
 SEVERITIES = ("high", "med", "low")
 PRIORITY = {"high": "P1", "med": "P2", "low": "P2"}  # P0 is for what loses money or data now: not its to say
@@ -25,9 +25,8 @@ KEYS: Final = {
     "max_issues": number(12, "the worst are kept", 6, whole=True),
     "max_error_share": number(1.1, "share of failed runs that is an issue", 0.1),
     "low_reward": number(-1e9, "mean reward below this does not pay", 0.05),
-    "alarm_score": number(
-        101, "a risk score from here on should show in a colleague's notes too", 70, whole=True
-    ),
+    "alarm_score": number(101, "a score from here on should show in a colleague's notes too", 70, whole=True),
+    "alarm_field": word("risk_score", "... in this field"),
     "quiet_values": names("values of a field that say that a day is quiet ..."),
     "loud_values": names("... unless the item has one of these as well"),
 }
@@ -35,12 +34,8 @@ KEYS: Final = {
 
 def answer(rules: Rules, payload: Row) -> dict[str, Any]:
     """The worst issues, and for each of them what to change."""
-    found = [
-        *_reviewed(rules, payload),
-        *_failing_kinds(rules, payload),
-        *_telemetry(rules, payload),
-        *_own_view(rules, payload),
-    ]
+    parts = (_reviewed, _failing_kinds, _telemetry, _own_view)
+    found = [pair for part in parts for pair in part(rules, payload)]
     found.sort(key=lambda pair: SEVERITIES.index(pair[0]["severity"]))
     chosen = found[: int(rules.number("max_issues"))]
     return {
@@ -49,15 +44,16 @@ def answer(rules: Rules, payload: Row) -> dict[str, Any]:
     }
 
 
-def _advice(issue: Issue, change: str) -> Advice:
-    return {
-        "change": change[:2000],
-        "why": f"answers: {issue['title']}",
-        "priority": PRIORITY[issue["severity"]],
-    }
+def _advice(issue: Issue, change: str) -> dict[str, str]:
+    why = f"answers: {issue['title']}"
+    return {"change": change[:2000], "why": why, "priority": PRIORITY[issue["severity"]]}
 
 
-def _reviewed(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
+def _issue(title: str, evidence: str, impact: str, severity: str) -> Issue:
+    return {"title": title, "evidence": evidence, "impact": impact, "severity": severity}
+
+
+def _reviewed(rules: Rules, payload: Row) -> Found:
     """What the review of single items finds, one issue per kind of defect."""
     seen: set[str] = set()
     for finding in review.answer(rules, payload)["items"]:
@@ -65,13 +61,12 @@ def _reviewed(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
             continue
         seen.add(finding["defect"])
         change = f"Rule out the defect {finding['defect']}" if finding["item"] is not None else ""
-        yield {name: finding[name] for name in ("title", "evidence", "impact", "severity")}, change
+        yield _issue(*(finding[name] for name in ("title", "evidence", "impact", "severity"))), change
 
 
-def _failing_kinds(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
+def _failing_kinds(rules: Rules, payload: Row) -> Found:
     """Kinds of tune cases of which many fail."""
-    tags = payload.get("tags") or {}
-    for tag, counts in tags.items():
+    for tag, counts in (payload.get("tags") or {}).items():
         failing, of = counts["failing"], counts["of"]
         share = failing / of if of else 0.0
         if failing < rules.number("min_failing") or share < rules.number("failing_share"):
@@ -79,70 +74,44 @@ def _failing_kinds(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
         example = next((case for case in payload.get("failing_cases") or () if tag in case["tags"]), None)
         if example is None:
             continue
-        high = share >= rules.number("failing_share_high")
         reason = str(example["reasons"][0]) if example["reasons"] else str(example["id"])
-        issue = {
-            "title": f"{tag} cases fail",
-            "evidence": reason[:1000],
-            "impact": f"{failing} of {of} tune cases of this kind are answered wrongly, such as {example['id']}",
-            "severity": "high" if high else "med",
-        }
-        yield issue, f"Settle {tag} cases by a rule"
+        impact = f"{failing} of {of} tune cases of this kind are answered wrongly, such as {example['id']}"
+        severity = "high" if share >= rules.number("failing_share_high") else "med"
+        yield _issue(f"{tag} cases fail", reason[:1000], impact, severity), f"Settle {tag} cases by a rule"
 
 
-def _telemetry(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
+def _telemetry(rules: Rules, payload: Row) -> Found:
     figures = payload.get("telemetry") or {}
     errors, reward = figures.get("error_rate"), figures.get("avg_reward")
     if errors is not None and errors >= rules.number("max_error_share"):
-        yield (
-            _issue(
-                "runs fail", _quote(figures, "error_rate"), "what these runs would have found is lost", "high"
-            ),
-            "",
-        )
+        lost = "what these runs would have found is lost"
+        yield _issue("runs fail", _quote(figures, "error_rate"), lost, "high"), ""
     if reward is not None and reward < rules.number("low_reward"):
-        yield (
-            _issue(
-                "the mean reward does not pay for a run",
-                _quote(figures, "avg_reward"),
-                "it costs more time and money than its signals are worth",
-                "med",
-            ),
-            "",
-        )
+        title = "the mean reward does not pay for a run"
+        impact = "it costs more time and money than its signals are worth"
+        yield _issue(title, _quote(figures, "avg_reward"), impact, "med"), ""
 
 
-def _own_view(rules: Rules, payload: Row) -> Iterator[tuple[Issue, str]]:
+def _own_view(rules: Rules, payload: Row) -> Found:
     """Where critic and colleague tell different stories about the same day."""
     own = [row for row in payload.get("own_output") or () if isinstance(row, dict)]
     items = [row["item"] for row in payload.get("items") or () if isinstance(row.get("item"), dict)]
     if (loud := _loud(rules, items)) and own and _quiet(rules, own) == own:
+        field = rules.word("alarm_field")
+        title = f"a high {field.replace('_', ' ')} on a day that the critic calls quiet"
         yield (
-            _issue(
-                "a high risk score on a day that the critic calls quiet",
-                _quote(loud[0], "risk_score"),
-                "readers are alarmed by what others do not mind",
-                "low",
-            ),
+            _issue(title, _quote(loud[0], field), "readers are alarmed by what others do not mind", "low"),
             "",
         )
     if _loud(rules, own) and (quiet := _quiet(rules, items)):
-        yield (
-            _issue(
-                "a quiet note on a day that alarms the critic",
-                _quote(quiet[0], _quiet_field(rules, quiet[0])),
-                "readers are lulled while others say otherwise",
-                "low",
-            ),
-            "",
-        )
+        said = _quote(quiet[0], _quiet_field(rules, quiet[0]))
+        title = "a quiet note on a day that alarms the critic"
+        yield _issue(title, said, "readers are lulled while others say otherwise", "low"), ""
 
 
 def _loud(rules: Rules, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    alarm = rules.number("alarm_score")
-    return [
-        row for row in rows if isinstance(row.get("risk_score"), int | float) and row["risk_score"] >= alarm
-    ]
+    alarm, field = rules.number("alarm_score"), rules.word("alarm_field")
+    return [row for row in rows if isinstance(row.get(field), int | float) and row[field] >= alarm]
 
 
 def _quiet(rules: Rules, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -156,10 +125,6 @@ def _quiet_field(rules: Rules, row: Row) -> str:
     """The field that says so; empty if none does."""
     quiet = rules.terms("quiet_values")
     return next((field for field, value in row.items() if value in quiet), "")
-
-
-def _issue(title: str, evidence: str, impact: str, severity: str) -> Issue:
-    return {"title": title, "evidence": evidence, "impact": impact, "severity": severity}
 
 
 def _quote(row: Row, field: str) -> str:

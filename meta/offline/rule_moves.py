@@ -1,4 +1,4 @@
-"""What single changes of a prompt's rules might mend its failures? All of them, the likelier ones first. Pure.
+"""Finds all single changes of a prompt's rules that might mend its failures, the likelier ones first. Pure.
 
 A move is a set of new values by key (None: take the key out). Numbers go up and down in steps, flags flip, words take
 their other values, terms come and go; new terms are mined from the texts of failing cases. Whether a move is any good
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.offline.rules import Key, found
+from agents.offline.rules import BY_SUBJECT, Key, found
 from agents.offline.vocabulary import Analyst, known_keys, tuned_keys
 from meta.offline.term_mining import Mined, mine, why_failed
 from meta.proposals.checks import texts_in
@@ -46,9 +46,10 @@ def moves(
     draw: random.Random,
 ) -> list[Move]:
     """Every move, each once: first those on what is set, then keys not set yet and mined terms by their worth."""
-    keys = tuned_keys(analysts.get(str(values.get("analyst", "")))) or known_keys(analysts, values)
+    analyst = analysts.get(str(values.get("analyst", "")))
+    keys = tuned_keys(analyst) or known_keys(analysts, values)
     reasons = [why_failed(case) for case in failing]
-    names = sorted(_series(failing))
+    names = sorted(_subjects([analyst] if analyst else analysts.values(), failing))
     texts = "\n".join(text for case in failing for text in texts_in(case.get("input"), words=2))
     simple = [
         move
@@ -73,7 +74,7 @@ def _interleaved(one: Sequence[Move], other: Sequence[Move]) -> list[Move]:
     return mixed
 
 
-def _of_key(name: str, key: Key, values: Values, series: Sequence[str], texts: str) -> Iterator[Move]:
+def _of_key(name: str, key: Key, values: Values, subjects: Sequence[str], texts: str) -> Iterator[Move]:
     now = values.get(name)
     if key.kind == "number":
         for value in _steps(now, key):
@@ -88,7 +89,7 @@ def _of_key(name: str, key: Key, values: Values, series: Sequence[str], texts: s
                 yield _set(name, word, now)
     elif key.kind in ("numbers", "weights", "words"):
         known = now if isinstance(now, dict) else {}
-        yield from _of_map(name, key, known, values, series, texts)
+        yield from _of_map(name, key, known, values, subjects, texts)
     elif isinstance(now, list):
         for term in (one for one in now if not key.in_text or found((str(one),), texts)):
             yield Move(((name, [one for one in now if one != term]),), f"{name} without {term!r}")
@@ -97,7 +98,7 @@ def _of_key(name: str, key: Key, values: Values, series: Sequence[str], texts: s
 
 
 def _of_map(
-    name: str, key: Key, now: dict[str, Any], values: Values, series: Sequence[str], texts: str
+    name: str, key: Key, now: dict[str, Any], values: Values, subjects: Sequence[str], texts: str
 ) -> Iterator[Move]:
     for entry, value in now.items():
         if key.in_text and not found((str(entry),), texts):
@@ -112,9 +113,9 @@ def _of_map(
             yield Move(((name, {**now, entry: other}),), f"{name}: {entry} {value} -> {_short(other)}")
         if key.kind != "words" and rest:
             yield Move(((name, rest),), f"{name} without {entry!r}")
-    if name.endswith("_by_series"):
-        plain = values.get(name.removesuffix("_by_series"))
-        for entry in series:
+    if key.by_series:
+        plain = values.get(name.removesuffix(BY_SUBJECT))
+        for entry in subjects:
             if entry not in now:
                 for value in _steps(plain, key):
                     yield Move(((name, {**now, entry: value}),), f"{name}: {entry} {_short(value)}")
@@ -210,13 +211,13 @@ def _pairs(
     return draw.sample(both, min(PAIRS, len(both)))
 
 
-def _series(cases: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The names of the series that the cases are about."""
-    found = set()
-    for case in cases:
-        given = case.get("input")
-        rows = given.get("series") if isinstance(given, Mapping) else None
-        for row in rows if isinstance(rows, list) else ():
-            if isinstance(row, Mapping) and isinstance(row.get("id"), str):
-                found.add(row["id"])
-    return found
+def _subjects(analysts: Iterable[Analyst], cases: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The names of what the cases are about, from the lists that these analysts look at."""
+    lists = {one.subject[:2] for one in analysts if one.subject}
+    inputs = [case["input"] for case in cases if isinstance(case.get("input"), Mapping)]
+    rows = [(row, called) for given in inputs for name, called in lists for row in _listed(given.get(name))]
+    return {name for row, called in rows if isinstance(name := row.get(called, row.get("id")), str)}
+
+
+def _listed(value: Any) -> list[Mapping[str, Any]]:
+    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []

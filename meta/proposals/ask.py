@@ -9,6 +9,7 @@ from typing import Any, Final
 from agents.manifest import AgentSpec, Manifest
 from agents.model import call
 from agents.model.call import Completion, Model
+from agents.model.schema import array, record, text
 from agents.texts.prompt_set import BETWEEN, PromptSet
 from meta.evidence.known import Finding
 from meta.proposals.edits import Edit
@@ -26,35 +27,16 @@ MAX_LIST = 12  # entries of a list in a case that are shown: a price history say
 MAX_STRING = 400
 TOKENS = 6000  # of an answer: it may hold a whole prompt
 
-ANSWER: Final = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["proposals"],
-    "properties": {
-        "proposals": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["reason", "answers", "edits", "text"],
-                "properties": {
-                    "reason": {"type": "string"},
-                    "answers": {"type": "array", "items": {"type": "string"}},
-                    "edits": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "additionalProperties": False,
-                            "required": ["search", "replace"],
-                            "properties": {"search": {"type": "string"}, "replace": {"type": "string"}},
-                        },
-                    },
-                    "text": {"type": "string", "description": "a whole new prompt, or empty"},
-                },
-            },
-        }
-    },
-}
+ANSWER: Final = record(
+    proposals=array(
+        record(
+            reason=text(),
+            answers=array(text()),
+            edits=array(record(search=text(), replace=text())),
+            text=text(description="a whole new prompt, or empty"),
+        )
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +61,7 @@ async def ask(
     """The proposals, and who made them."""
     spec = proposer(manifest)
     own = prompts.system(spec) if spec is not None else ""
-    system = BETWEEN.join(text for text in (own, prompts.text(PROMPT).strip()) if text)
+    system = BETWEEN.join(part for part in (own, prompts.text(PROMPT).strip()) if part)
     asked = None if spec is None else spec.model
 
     async def once() -> Completion:
