@@ -1,17 +1,15 @@
-"""Show and manage the texts that compete for each prompt: list, ensure, diff, add."""
+"""Show and manage the texts that compete for each prompt: list, ensure, diff, add; rules: what they may say."""
 
 from __future__ import annotations
 
 import argparse
-import difflib
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from agents.texts.variants import Variant, Variants
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
+from telemetry.edge.records import plain
 from telemetry.edge.repo import PROMPTS, Repo, here
 
 
@@ -54,6 +52,8 @@ def parser() -> cli.Parser:
     add.add_argument("--name", help="its name (default: the next free letter)")
     add.add_argument("--author", default="", help="a person, or the model that wrote it")
     add.add_argument("--reason", default="", help="why it may be better")
+    rules = commands.add_parser("rules", help="the keys that a `rules` block may set, by analyst")
+    rules.add_argument("analyst", nargs="?", help="only this one (default: all)")
     for command in commands.choices.values():  # the common flags, also after the command
         command.add_argument("--root", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         for flag in ("--json", "--quiet"):
@@ -64,11 +64,8 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run one command."""
-    value, text = {"list": _list, "ensure": _ensure, "diff": _diff, "add": _add}[args.command](repo, args)
-    if args.json:
-        print(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
-    elif text and not args.quiet:
-        print(text)
+    run = {"list": _list, "ensure": _ensure, "diff": _diff, "add": _add, "rules": _rules}[args.command]
+    cli.tell(args, *run(repo, args))
     return cli.OK
 
 
@@ -95,25 +92,18 @@ def _list(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _entry(texts: Variants, verdicts: dict[tuple[str, str], str]) -> dict[str, Any]:
-    champion = texts.champion()
     challengers, problems = texts.challengers()
-    rows = []
-    for one in challengers:
-        origin = texts.origin(one.sha256)
-        rows.append(
-            {
-                "variant": one.name,
-                "sha256": one.sha256,
-                "lineage": None if origin is None else asdict(origin),
-                "last_verdict": verdicts.get((texts.prompt, one.sha256)),
-            }
-        )
-    return {
-        "prompt": texts.prompt,
-        "champion_sha256": champion.sha256,
-        "challengers": rows,
-        "problems": problems,
-    }
+    rows = [
+        {
+            "variant": one.name,
+            "sha256": one.sha256,
+            "lineage": plain(texts.origin(one.sha256)),
+            "last_verdict": verdicts.get((texts.prompt, one.sha256)),
+        }
+        for one in challengers
+    ]
+    champion = texts.champion().sha256
+    return {"prompt": texts.prompt, "champion_sha256": champion, "challengers": rows, "problems": problems}
 
 
 def _ensure(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
@@ -126,22 +116,16 @@ def _ensure(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _diff(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
+    from meta.proposals.edits import unified
+
     texts = Variants(repo, args.prompt)
     champion = texts.champion()
     if args.variant:
         others = [Variant(champion.prompt, args.variant, texts.text(args.variant))]
     else:
         others = texts.challengers()[0]
-    diffs = {one.name: unified(champion.text, one.text, one.name) for one in others}
+    diffs = {one.name: unified(champion.text, one.text, one.name, context=2) for one in others}
     return diffs, "\n".join(diffs.values()) or f"{champion.prompt}: no challenger differs from the champion"
-
-
-def unified(champion: str, challenger: str, name: str) -> str:
-    """The change as a unified diff."""
-    lines = difflib.unified_diff(
-        champion.splitlines(), challenger.splitlines(), "champion", name, n=2, lineterm=""
-    )
-    return "\n".join(lines)
 
 
 def _add(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
@@ -154,6 +138,20 @@ def _add(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
     variant = texts.add(text, source="hand", author=args.author, reason=args.reason, name=args.name)
     value = {"prompt": variant.prompt, "variant": variant.name, "sha256": variant.sha256}
     return value, f"{variant.prompt}: added as challenger {variant.name}"
+
+
+def _rules(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
+    from agents.manifest import load_manifest
+    from agents.offline.vocabulary import told
+    from meta.offline import analysts
+
+    known = analysts(load_manifest(repo))
+    if args.analyst and args.analyst not in known:
+        raise BadInput(f"{args.analyst}: no such analyst; there are {', '.join(sorted(known))}")
+    shown = {name: one for name, one in known.items() if args.analyst in (None, name)}
+    return {name: plain(one.keys) for name, one in shown.items()}, "\n\n".join(
+        told(name, one) for name, one in shown.items()
+    )
 
 
 if __name__ == "__main__":

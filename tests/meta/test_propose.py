@@ -292,6 +292,16 @@ def test_asking_is_logged_once_and_offline_screening_not_at_all() -> None:
     assert [row["kind"] for row in found].count("run") == len(found) / 2
 
 
+def test_a_person_can_look_up_what_a_rules_block_may_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert manager.main(["rules", "threshold"]) == cli.OK
+    said = capsys.readouterr().out
+    assert said.startswith("threshold: ") and "\n  above " in said
+    assert manager.main(["rules", "--json"]) == cli.OK
+    assert json.loads(capsys.readouterr().out)["critique"]["max_issues"]["default"] == 12
+    assert manager.main(["rules", "nobody"]) == cli.BAD_INPUT
+    assert "there are" in capsys.readouterr().err
+
+
 def test_the_text_says_who_wrote_it(checkout: Path) -> None:
     propose.propose(model=offline())
     assert "> Written by the **offline model**." in (checkout / FORM.markdown).read_text()
