@@ -93,7 +93,7 @@ def run(
 
     from eval.ledger.provenance import GitState
     from meta.patches.bench import Bench
-    from meta.patches.report import write
+    from meta.patches.outcome import write
     from telemetry import logger
 
     git_state = GitState(repo)

@@ -17,7 +17,7 @@ from eval.ledger.report import Asked
 from meta.critique import check
 from meta.critique.report import FORM, SCHEMA_VERSION, Critique, Failed, Pairing, Report
 from meta.evidence.known import telemetry_summary
-from meta.evidence.pairs import Pair, has_something, pair_of, payload
+from meta.evidence.pairs import Pair, pair_of, payload
 from telemetry import logger
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.records import made
@@ -36,7 +36,7 @@ def run(prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int, 
         for critic, target in manifest.critique_pairs
         if {critic, target} <= enabled
     ]
-    seen = [pair for pair in pairs if has_something(pair)]
+    seen = [pair for pair in pairs if pair.has_something]
     found, failed = asyncio.run(_all(seen, prompts, manifest, model, concurrency))
     if failed and not found:
         raise Stopped(f"every critique failed, last: {failed[-1].error}")

@@ -90,11 +90,9 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Pairing):
     """A critique that did not come about."""
 
-    critic_agent: str
-    target_agent: str
     error_kind: str
     error: str
 
@@ -135,9 +133,9 @@ def markdown(report: Report) -> str:
     today = report.generated_at[:10]
     new = [pair for pair in found if pair[1].first_seen == today]
     known = [pair for pair in found if pair[1].first_seen != today]
-    heads = ["### New\n\n", *[""] * len(new)]
     parts: list[str | Section] = [_first_screen(report, new, known)]
-    for head, pair in zip(heads, new, strict=False):
+    for place, pair in enumerate(new):
+        head = "" if place else "### New\n\n"
         parts.append(Section(head + _issue(*pair), 50, code(pair[1].id)))
     parts += [_known(known), _advice(report), _refused(report), _method(report)]
     return fitting(parts, str(FORM.path))
@@ -232,7 +230,7 @@ def _method(report: Report) -> Section:
     return Section(text, 70)
 
 
-def _pairs(rows: Iterable[Pairing | Failed]) -> str:
+def _pairs(rows: Iterable[Pairing]) -> str:
     return cell(", ".join(f"{row.critic_agent} on {row.target_agent}" for row in rows), 400)
 
 

@@ -122,19 +122,19 @@ def latest_output(repo: Repo, agent: str) -> tuple[list[Any] | None, str | None]
 
 def telemetry_summary(repo: Repo) -> dict[str, Any]:
     """The last rollup; a new one if there is none."""
-    summary = read_json(repo, SUMMARY)
-    if summary is None:
-        from telemetry.rollup import rollup
+    if (summary := read_json(repo, SUMMARY)) is not None:
+        return summary
+    from telemetry.rollup import rollup
 
-        summary = rollup(repo=repo)
-    return summary
+    return rollup(repo=repo)
 
 
-def of_agent(summary: Mapping[str, Any], agent: str) -> dict[str, Any]:
-    """One agent's figures out of a summary; a summary of one agent is taken as it is."""
+def figures(summary: Mapping[str, Any], agent: str, names: Sequence[str]) -> dict[str, Any]:
+    """Some of an agent's figures, those that are known; a summary of one agent is taken as it is."""
     by_agent = summary.get("by_agent")
     found = by_agent.get(agent) if isinstance(by_agent, dict) else summary
-    return dict(found) if isinstance(found, dict) else {}
+    known = found if isinstance(found, dict) else {}
+    return {name: known[name] for name in names if known.get(name) is not None}
 
 
 def read_json(repo: Repo, path: str | Path) -> dict[str, Any] | None:
@@ -144,8 +144,3 @@ def read_json(repo: Repo, path: str | Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def pick(figures: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Some of an agent's figures, those that are known."""
-    return {name: figures[name] for name in names if figures.get(name) is not None}

@@ -1,4 +1,4 @@
-"""What does a critic see of a colleague? Its last output, telemetry, failing tune cases, and the critic's own view."""
+"""What a critic sees of a colleague: its last output, telemetry, failing tune cases, and the critic's own view."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class Pair:
     tune: evidence.TuneResults
     own_output: list[Any] = field(default_factory=list)
 
+    @property
+    def has_something(self) -> bool:
+        """Is there anything to look at?"""
+        return bool(self.output or self.telemetry or self.tune.failures)
+
 
 def pair_of(
     prompts: PromptSet,
@@ -36,26 +41,13 @@ def pair_of(
     output: list[Any] | None = None,
 ) -> Pair:
     """Gather what is known about the target; `output` instead of its latest one."""
-    spec = manifest.agent(target)
-    as_of = None
+    repo, spec, as_of = prompts.repo, manifest.agent(target), None
     if output is None:
-        output, as_of = evidence.latest_output(prompts.repo, target)
-    own, own_day = evidence.latest_output(prompts.repo, critic)
-    hashed = prompts.hash(spec) if spec.prompt else None
-    return Pair(
-        critic,
-        target,
-        output or [],
-        as_of,
-        evidence.pick(evidence.of_agent(summary, target), FIGURES),
-        evidence.tune_results(prompts.repo, spec, hashed),
-        own or [] if own_day == as_of else [],
-    )
-
-
-def has_something(pair: Pair) -> bool:
-    """Is there anything to look at?"""
-    return bool(pair.output or pair.telemetry or pair.tune.failures)
+        output, as_of = evidence.latest_output(repo, target)
+    own, own_day = evidence.latest_output(repo, critic)
+    figures = evidence.figures(summary, target, FIGURES)
+    tune = evidence.tune_results(repo, spec, prompts.hash(spec) if spec.prompt else None)
+    return Pair(critic, target, output or [], as_of, figures, tune, own or [] if own_day == as_of else [])
 
 
 def payload(pair: Pair, prompt: str | None) -> dict[str, Any]:

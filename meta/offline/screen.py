@@ -7,9 +7,9 @@ where the change cannot reach a case.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from agents.base import BaseAgent, build_agent
 from agents.domain import load_domain
@@ -24,6 +24,8 @@ from eval.grading.suite import Case
 from meta.offline import rule_text
 from meta.proposals.screen import Mark, Unit
 from telemetry.edge.errors import BadInput
+
+T = TypeVar("T")
 
 
 class _Answering(Model):
@@ -54,25 +56,23 @@ class _Remembering(Rules):
     """Rules that work out a list or map once: they are asked for it at every text of a question."""
 
     def terms(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        value = self.values.get(key)
-        if value is None:
-            return super().terms(key, default)
-        if id(value) not in _lists:
-            _lists[id(value)] = (value, super().terms(key, default))
-        return _lists[id(value)][1]
+        return self._once("terms", key, lambda: super(_Remembering, self).terms(key, default))
 
     def weights(self, key: str) -> Mapping[str, float]:
+        return self._once("weights", key, lambda: super(_Remembering, self).weights(key))
+
+    def _once(self, kind: str, key: str, work: Callable[[], T]) -> T:
         value = self.values.get(key)
         if value is None:
-            return super().weights(key)
-        if id(value) not in _maps:
-            _maps[id(value)] = (value, super().weights(key))
-        return _maps[id(value)][1]
+            return work()
+        if (kind, id(value)) not in _worked_out:
+            _worked_out[kind, id(value)] = (value, work())
+        found: T = _worked_out[kind, id(value)][1]
+        return found
 
 
 # By identity; the value is kept beside, so that its identity stays its own.
-_lists: dict[int, tuple[Any, tuple[str, ...]]] = {}
-_maps: dict[int, tuple[Any, Mapping[str, float]]] = {}
+_worked_out: dict[tuple[str, int], tuple[Any, Any]] = {}
 
 
 async def offline_screen(units: Sequence[Unit], prompt: str, prompts: PromptSet) -> OfflineScreen | None:
@@ -95,8 +95,7 @@ class OfflineScreen:
 
     async def prepare(self) -> OfflineScreen | None:
         """Ask every agent for its questions; None if one asks more per case: only real trials can mark it."""
-        _lists.clear()
-        _maps.clear()
+        _worked_out.clear()
         for unit in self.units:
             name = unit.spec.name
             if name not in self._agents:

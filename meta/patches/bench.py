@@ -10,8 +10,8 @@ from agents.manifest import Manifest
 from agents.model.call import LLMError, Model
 from eval.grading.suite import load_suite
 from meta.patches import recommendations, trial
+from meta.patches.outcome import Done, Tried
 from meta.patches.recommendations import Recommendation, SetAside, code_of
-from meta.patches.report import Done, Tried
 from meta.patches.trial import DECLINED, PASSED, REJECTED, Attempt, Commands, Sandbox
 from meta.patches.writer import MAX_DIFF_CHARS, Written, write_patch
 from meta.publish import judge

@@ -121,32 +121,31 @@ def words_of(texts: Iterable[str]) -> str:
 
 def texts_in(value: Any, words: int = COPIED_WORDS) -> Iterator[str]:
     """Every string of at least so many words in a case's input."""
-    stack = [value]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, str):
-            if part.strip().count(" ") >= words - 1:
-                yield part
-        elif isinstance(part, Mapping):
-            stack.extend(part.values())
-        elif isinstance(part, list | tuple):
-            stack.extend(part)
+    for part in _parts(value):
+        if isinstance(part, str) and part.strip().count(" ") >= words - 1:
+            yield part
 
 
 def schema_words(schema: Any) -> set[str]:
     """Field names and allowed words of an output schema."""
     found: set[str] = set()
-    stack = [schema]
-    while stack:
-        part = stack.pop()
+    for part in _parts(schema):
         if isinstance(part, Mapping):
             properties = part.get("properties")
             found |= set(properties) if isinstance(properties, Mapping) else set()
             found |= {word for word in part.get("enum") or () if isinstance(word, str)}
-            stack.extend(part.values())
-        elif isinstance(part, list):
-            stack.extend(part)
     return found
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A JSON value and all that is in it."""
+    stack = [value]
+    while stack:
+        yield (part := stack.pop())
+        if isinstance(part, Mapping):
+            stack.extend(part.values())
+        elif isinstance(part, list | tuple):
+            stack.extend(part)
 
 
 def _outside_fences(text: str) -> str:
