@@ -46,21 +46,21 @@ def load_events(
 
     infrastructure = ", ".join(f"'{kind}'" for kind in sorted(INFRASTRUCTURE))
     chosen = ", ".join(f"'{source}'" for source in sources)
-    plain = (
+    columns = (
         "agent, reward, scoring_version, cost_usd, error_kind, signal_strength, signals, profit_pct, provider"
     )
     with store.connect(repo or here(), rows.Window(kind="run")) as con:
         con.execute(f"set memory_limit = '{SORT_MEMORY}'")
         found = con.execute(
             f"""
-            select {plain}, coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day from (
-                select {plain}, ts, as_of, row_number() over (partition by agent order by ts desc) as k
+            select {columns}, coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day from (
+                select {columns}, ts, as_of, row_number() over (partition by agent order by ts desc) as k
                 from events
                 where source in ({chosen}) and (error_kind is null or error_kind not in ({infrastructure}))
             ) ranked where k <= {int(window)} order by agent, k desc
             """
         ).fetchall()
-    names = [*plain.split(", "), "day"]
+    names = [*columns.split(", "), "day"]
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
@@ -112,7 +112,6 @@ def _disable(repo: Repo, rows: Sequence[Agent], rule: Rule) -> None:
     manifest = repo / MANIFEST
     after = switch(repo, [row.agent for row in rows], enabled=False)
     commit, dirty = GitState(repo).read()
-    limits = {"min_n": rule.min_n, "reward_floor": rule.reward_floor, "window": rule.window}
     for row in rows:
         write_decision(
             repo,
@@ -130,7 +129,9 @@ def _disable(repo: Repo, rows: Sequence[Agent], rule: Rule) -> None:
                     "upper_bound": row.measured and row.measured.upper_bound,
                     "scoring_version": row.measured and row.measured.scoring_version,
                     "unique_share": row.unique and row.unique.unique_share,
-                    **limits,
+                    "min_n": rule.min_n,
+                    "reward_floor": rule.reward_floor,
+                    "window": rule.window,
                 },
                 metadata={"git_commit": commit, "git_dirty": dirty, "packages": packages()},
             ),
@@ -179,14 +180,9 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         USEFUL_SIGNAL,
     )
     events = load_events(rule.sources, rule.window, repo=repo)
-    rows = assess(
-        manifest,
-        events,
-        marginal.load_outcomes(repo, args.outcomes),
-        min_n=rule.min_n,
-        reward_floor=rule.reward_floor,
-        window=rule.window,
-    )
+    outcomes = marginal.load_outcomes(repo, args.outcomes)
+    limits: dict[str, Any] = {"min_n": rule.min_n, "reward_floor": rule.reward_floor, "window": rule.window}
+    rows = assess(manifest, events, outcomes, **limits)
     candidates = [row for row in rows if row.state == "candidate"]
     doomed = [row for row in candidates if row.listed and not row.listed.execution_sensitive]
     report = Report(

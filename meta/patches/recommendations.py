@@ -1,4 +1,4 @@
-"""Which recommendations ask for code? Read from the critiques or a file, sorted out by the meta agent.
+"""Reads recommendations from the critiques or a file, and sorts out, by the meta agent, which ask for code.
 
 A recommendation is somebody's text, usually a model's: it is bounded here, aimed at an agent whose code may be
 edited, and otherwise only ever shown to the model that writes the patch.
@@ -7,17 +7,17 @@ edited, and otherwise only ever shown to the model that writes the patch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agents.base import build_agent
+from agents.manifest import AgentSpec, Manifest
+from agents.model.call import Model
+from agents.texts.prompt_set import PromptSet
 from telemetry.edge.errors import BadInput
 from telemetry.edge.repo import REPORTS, Repo
-
-if TYPE_CHECKING:
-    from agents.manifest import AgentSpec, Manifest
-    from agents.model.call import Model
 
 CRITIQUES = REPORTS / "cross_critiques.json"
 MAX_FILE_BYTES = 8_000_000
@@ -49,23 +49,22 @@ class SetAside:
     why: str
 
 
-def from_critiques(report: Mapping[str, Any]) -> Iterator[Recommendation]:
+def from_critiques(report: Mapping[str, Any]) -> list[Recommendation]:
     """The recommendations of all critiques, most urgent first; those already rejected are left out."""
     found = []
     for critique in _rows(report.get("critiques")):
         issues = [issue for issue in _rows(critique.get("issues")) if issue.get("supported", True)]
-        evidence = " ".join(str(issue.get("evidence") or issue.get("title") or "") for issue in issues)[
-            :MAX_CHARS
-        ]
-        severity = next(
-            (level for level in ("high", "med") if any(i.get("severity") == level for i in issues)), "low"
-        )
+        evidence = " ".join(str(issue.get("evidence") or issue.get("title") or "") for issue in issues)
+        levels = {issue.get("severity") for issue in issues}
+        severity = next((level for level in ("high", "med") if level in levels), "low")
         for row in _rows(critique.get("recommendations")):
             about = {"origin": f"critique by {critique.get('critic_agent')}", "severity": severity}
             target = row.get("target_agent") or critique.get("target_agent")
             if not (row.get("rejected") or row.get("status") == "rejected"):
-                found.append(_recommendation({**about, "evidence": evidence, **row, "agent": target}))
-    yield from sorted(found, key=lambda one: one.priority)
+                found.append(
+                    _recommendation({**about, "evidence": evidence[:MAX_CHARS], **row, "agent": target})
+                )
+    return sorted(found, key=lambda one: one.priority)
 
 
 def read(repo: Repo, path: Path | None) -> list[Recommendation]:
@@ -80,7 +79,7 @@ def read(repo: Repo, path: Path | None) -> list[Recommendation]:
     except (OSError, ValueError, RecursionError) as problem:
         raise BadInput(f"{path or CRITIQUES}: cannot be read as JSON ({problem})") from None
     if isinstance(value, dict) and isinstance(value.get("critiques"), list):
-        return list(from_critiques(value))
+        return from_critiques(value)
     rows = _rows(value if isinstance(value, list) else [value])
     if path is None or not rows:
         raise BadInput(f"{path or CRITIQUES}: holds neither critiques nor recommendations")
@@ -126,9 +125,6 @@ async def triaged(
     repo: Repo, given: Sequence[Recommendation], manifest: Manifest, model: Model
 ) -> tuple[list[Recommendation], list[SetAside]]:
     """Those that the meta agent finds to need code; a wording or a threshold belongs into the prompt."""
-    from agents.base import build_agent
-    from agents.texts.prompt_set import PromptSet
-
     asked, late = given[:MAX_TRIAGED], given[MAX_TRIAGED:]
     aside = [SetAside(one, f"comes after the first {MAX_TRIAGED}") for one in late]
     code = {spec.name: code_of(spec) for spec in manifest.agents if spec.sandbox_editable}

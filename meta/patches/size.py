@@ -1,4 +1,4 @@
-"""How small is a change for what it does? Pure figures over the files before and after, for the reward of a patch.
+"""Measures how small a change is for what it does: pure figures over the files before and after.
 
 A model that is asked for one changed line likes to bring a helper, a comment and three guards along. All figures are
 shares in 0..1 but the count of files; `reward_multiplier` folds them into one factor in 0.1..1.0.
@@ -74,9 +74,8 @@ def line_change_ratio(files: Sequence[File]) -> float:
 def scaffolding_penalty(files: Sequence[File]) -> float:
     """Share of the added lines that stand around the change: comments, imports, headers, logging, guards."""
     added = [line for file in files for mark, line in _edits(file) if mark == "+"]
-    return (
-        round(sum(_SCAFFOLDING.match(line) is not None for line in added) / len(added), 6) if added else 0.0
-    )
+    around = sum(_SCAFFOLDING.match(line) is not None for line in added)
+    return round(around / len(added), 6) if added else 0.0
 
 
 def reward_multiplier(similarity: float, files: int, ratio: float, penalty: float) -> float:

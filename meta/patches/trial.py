@@ -1,4 +1,4 @@
-"""Does a patch hold? It is guarded, then linted, graded and tested in a throw-away worktree, behind walls.
+"""Tries whether a patch holds: it is guarded, then linted, graded and tested in a throw-away worktree, behind walls.
 
 The patched code is never imported here: it runs in confined processes, with the offline model (it gets no key and no
 network), and what it answered is graded outside, by the suite and the graders of the trusted tree. Each command meets
@@ -14,16 +14,15 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from eval.grading.graders import grade
+from eval.grading.suite import Case, Suite
 from meta.patches import confine
 from meta.patches.size import File, Metrics, measure
 from meta.publish.changes import Change, canonical
 from meta.publish.judge import check_patch
 from telemetry.edge.git import GitRefused, git
-
-if TYPE_CHECKING:
-    from eval.grading.suite import Case, Suite
 
 MAX_RESULT_BYTES = 64_000_000
 PASSED, REJECTED, DECLINED, INCONCLUSIVE = "passed", "rejected", "declined", "inconclusive"
@@ -197,8 +196,6 @@ class Sandbox:
 
 def graded(cases: Sequence[Case], answers: Mapping[str, Any]) -> Graded:
     """Every case, by the graders that need no model; without an answer it is failed."""
-    from eval.grading.graders import grade
-
     grades: dict[str, tuple[float, bool]] = {}
     for case in cases:
         expect = [part for part in case.expect if part["grader"] != "llm_judge"]

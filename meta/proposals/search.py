@@ -90,35 +90,31 @@ async def _tried(
     state: Climb, idea: Proposal, screen: Screen, fits: Fits, effort: Effort, refused: dict[str, None]
 ) -> Climb | None:
     """The state with this idea, if it is worth its price; first on what fails, then on the rest it may spoil."""
+
+    def unfit(text: str) -> bool:
+        problems = fits(text)
+        if problems:
+            refused.setdefault(f"{idea.reason[:120]}: {problems[0]}")
+        return bool(problems)
+
     try:
         text = idea.on(state.text)
     except EditError as problem:
         refused.setdefault(f"{idea.reason[:120]}: {problem}")
         return None
-    if text == state.text:
-        return None
-    if effort.check_first and (problems := fits(text)):
-        refused.setdefault(f"{idea.reason[:120]}: {problems[0]}")
+    if text == state.text or (effort.check_first and unfit(text)):
         return None
     everything = screen.reached(state.text, text, state.marks)
-    failing = [place for place in everything if not state.marks[place].ok]
-    mended = await screen.marks(text, failing)
+    mended = await screen.marks(text, [place for place in everything if not state.marks[place].ok])
     if gain(state.marks, mended) < effort.least_gain + _price(state.text, text):
         return None
     rest = await screen.marks(text, [place for place in everything if place not in mended])
-    marks = {**state.marks, **mended, **rest}
-    halves = [
-        [place for place in marks if screen.units[place].second_half is second] for second in (False, True)
-    ]
-    if any(gain(state.marks, marks, half) < 0 for half in halves):
-        return None
-    tried = Climb(text, marks, [*state.taken, idea])
-    if _worth(state, tried) < effort.least_gain:
-        return None
-    if problems := fits(text):
-        refused.setdefault(f"{idea.reason[:120]}: {problems[0]}")
-        return None
-    return tried
+    tried = Climb(text, {**state.marks, **mended, **rest}, [*state.taken, idea])
+    for second in (False, True):
+        half = [place for place in tried.marks if screen.units[place].second_half is second]
+        if gain(state.marks, tried.marks, half) < 0:
+            return None
+    return None if _worth(state, tried) < effort.least_gain or unfit(text) else tried
 
 
 def gain(before: Marks, after: Marks, places: Sequence[int] | None = None) -> float:
