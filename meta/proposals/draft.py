@@ -1,4 +1,4 @@
-"""Drafts a challenger for one prompt: what fails, what to change, is it better, may it be kept?"""
+"""Drafts a challenger for one prompt, from what fails to a text that is better and may be kept."""
 
 from __future__ import annotations
 
