@@ -33,7 +33,7 @@ TEXTS: Final = (
 )
 # What is summed up: here anything but a number or null makes the line malformed; elsewhere it reads as unknown.
 MEASURES: Final = ("latency_ms", "cost_usd", "reward")
-COLUMNS: Final = ("ts", *TEXTS, *NUMBERS)
+COLUMNS: Final = {"ts": "timestamp"} | dict.fromkeys(TEXTS, "varchar") | NUMBERS  # name -> type in SQL
 
 LAST_N: Final = 5000  # runs; some weeks of a handful of agents, and read in a blink
 TAIL_BLOCK: Final = 1 << 20  # bytes read at a time from the end of the log
