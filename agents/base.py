@@ -18,7 +18,7 @@ import importlib
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from agents.domain import load_domain
 from agents.manifest import AgentSpec
@@ -30,6 +30,7 @@ from telemetry.edge import threads
 from telemetry.edge.errors import BadInput
 from telemetry.record.run import current_run, instrument_agent_call_async
 
+T = TypeVar("T")
 Item = dict[str, Any]
 Inputs = Mapping[str, Any]
 
@@ -157,6 +158,26 @@ def build_agent(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
     if isinstance(found, type) and issubclass(found, BaseAgent):
         return found(spec, prompts, model)
     return CallableAgent(spec, prompts, model, getattr(found(), method) if method else found)
+
+
+def items_of(inputs: Inputs, field: str, where: str) -> list[Any]:
+    """A list that inputs must have; `where` names them in the complaint."""
+    given = inputs.get(field)
+    if not isinstance(given, list):
+        raise InputError(f"{where}: {field} must be a list")
+    return given
+
+
+def joined(answer: Item, key: str, given: Mapping[str, T]) -> list[tuple[Item, T]]:
+    """Each item of an answer with what was given under its `key`, once; one about anything else spoils the answer."""
+    found: dict[str, tuple[Item, T]] = {}
+    for item in answer["items"]:
+        name = item[key]
+        if name not in given:
+            what = key.removesuffix("_id")
+            raise AnswerError(f"the answer names a {what} that was not given: {name[:40]!r}")
+        found.setdefault(name, (item, given[name]))
+    return list(found.values())
 
 
 async def in_thread(work: Callable[[], Any]) -> Any:

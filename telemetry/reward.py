@@ -1,4 +1,4 @@
-"""How much was a run worth? Signal found, less what it cost and how long it took.
+"""What a run was worth: signal found, less what it cost and how long it took.
 
     reward = signal - 0.25 * ln(1 + 200 * cost_usd) - 0.10 * ln(1 + latency_ms / 500)
 
@@ -14,11 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from telemetry.edge.records import is_number
 from telemetry.names import SCORING_VERSION
 
 __all__ = ["SCORING_VERSION", "SIGNALS", "Weights", "reward", "scoring_version", "signal_strength"]
 
-# Field of an item -> the value that is as strong as a signal gets; `|field|`: whatever its sign. A domain has its own.
+# The signal fields of scoring version 1.0, part of the event format like the row's own fields: field of an item -> the
+# value that is as strong as a signal gets; `|field|`: whatever its sign. A domain may have others (`Signals.full`).
 SIGNALS: Final[Mapping[str, float]] = {
     "profit_pct": 2.0,  # a net profit of 2 %
     "risk_score": 100.0,
@@ -73,8 +75,10 @@ def reward(
     signals: Mapping[str, float] = SIGNALS,
 ) -> float:
     """The reward of one run: its row (`cost_usd`, `latency_ms`, `agent`) and its output."""
-    cost = max(0.0, _number(event.get("cost_usd")) or 0.0)
-    latency_ms = max(0.0, _number(event.get("latency_ms")) or 0.0)
+    cost, latency_ms = (
+        max(0.0, float(value)) if is_number(value := event.get(name)) else 0.0
+        for name in ("cost_usd", "latency_ms")
+    )
     return (
         signal_strength(str(event.get("agent", "")), output, signals=signals)
         - weights.cost * math.log1p(weights.cost_scale * cost)
@@ -88,21 +92,10 @@ def _items(output: object) -> Iterable[object]:
 
 def _share(item: Mapping[Any, Any], name: str, full: float) -> float | None:
     """How strong a field of an item is, in 0..1; None if it is not a number."""
-    number = _number(item.get(name.strip("|")))
-    if number is None:
+    value = item.get(name.strip("|"))
+    if not is_number(value):
         return None
-    return min(1.0, max(0.0, (abs(number) if name.startswith("|") else number) / full))
-
-
-def _number(value: object) -> float | None:
-    """`value` if it is a finite number; a number in quotes is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    return min(1.0, max(0.0, (abs(value) if name.startswith("|") else value) / full))
 
 
 def _says_something(item: object) -> bool:

@@ -38,14 +38,19 @@ class Fault:
         return ".".join(map(str, self.path)) or top
 
 
-def listed(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an answer: an object (endpoints insist on one) whose `items` each match `item`."""
+def closed(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object that has all of these properties and no others."""
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": ["items"],
-        "properties": {"items": {"type": "array", "items": dict(item)}},
+        "required": list(properties),
+        "properties": dict(properties),
     }
+
+
+def listed(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an answer: an object (endpoints insist on one) whose `items` each match `item`."""
+    return closed({"items": {"type": "array", "items": dict(item)}})
 
 
 def problems(schema: Mapping[str, Any], value: object) -> list[str]:
