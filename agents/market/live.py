@@ -1,4 +1,4 @@
-"""What is the world doing now? Macro series from FRED, headlines from RSS and GDELT, order books through ccxt.
+"""The live source: macro series from FRED, headlines from RSS and GDELT, order books through ccxt.
 
 Public, no keys. Every macro series must answer (a missing one could hide the signal of the day); of the news feeds
 and of the venues some may fail, and the payload then names them under `missing`. Addresses can be changed through the
@@ -24,9 +24,10 @@ from telemetry.edge import threads
 
 FRED_URL: Final = "https://fred.stlouisfed.org/graph/fredgraph.csv"
 GDELT_URL: Final = "https://api.gdeltproject.org/api/v2/doc/doc"
-GDELT_QUERY: Final = (
-    "(missile OR sanctions OR coup OR invasion OR ceasefire OR tariffs OR cyberattack) sourcelang:english"
-)
+GDELT_QUERY: Final = {
+    "query": "(missile OR sanctions OR coup OR invasion OR ceasefire OR tariffs OR cyberattack) sourcelang:english",
+    "mode": "artlist", "format": "json", "maxrecords": "75", "timespan": "24h",
+}  # fmt: skip
 RSS_URLS: Final = ("https://feeds.bbci.co.uk/news/world/rss.xml", "https://www.aljazeera.com/xml/rss/all.xml")
 VENUES: Final = ("kraken", "coinbase", "bitstamp")
 SYMBOLS: Final = ("BTC/USD", "ETH/USD", "BTC/EUR")
@@ -66,11 +67,8 @@ class Live:
     def from_env(cls, root: Path) -> Live:
         def setting(name: str, default: Sequence[str], separator: str | None) -> Sequence[str]:
             given = os.environ.get(name)
-            return (
-                default
-                if given is None
-                else [part.strip() for part in given.split(separator) if part.strip()]
-            )
+            parts = () if given is None else given.split(separator)
+            return default if given is None else [part.strip() for part in parts if part.strip()]
 
         return cls(
             web=Web(root / ".ratchet/cache"),
@@ -95,9 +93,7 @@ class Live:
 
     def _macro(self, now: dt.datetime) -> Payload:
         since = (now - dt.timedelta(days=2 * HISTORY_DAYS)).date().isoformat()
-        waiting = {
-            name: threads.start(self._series(fred_id, since, now)) for name, (fred_id, *_) in SERIES.items()
-        }
+        waiting = {name: threads.start(self._series(about[0], since, now)) for name, about in SERIES.items()}
         problems = [problem for answer in waiting.values() if (problem := answer.exception())]
         if problems:
             raise SourceError("; ".join(dict.fromkeys(str(problem) for problem in problems)))
@@ -121,16 +117,9 @@ class Live:
         return load
 
     def _headlines(self, now: dt.datetime) -> Payload:
-        query = {
-            "query": GDELT_QUERY,
-            "mode": "artlist",
-            "format": "json",
-            "maxrecords": "75",
-            "timespan": "24h",
-        }
         asked = dict.fromkeys(self.rss_urls, feeds.rss)
         if self.gdelt_url:
-            asked[f"{self.gdelt_url}?{urllib.parse.urlencode(query)}"] = feeds.gdelt
+            asked[f"{self.gdelt_url}?{urllib.parse.urlencode(GDELT_QUERY)}"] = feeds.gdelt
 
         def ask(url: str, parse: feeds.Parser) -> Callable[[], list[feeds.Item]]:
             return lambda: self.web.get(url, parse, NEWS_KEEP_S)
@@ -177,9 +166,8 @@ class Live:
                 if pair in books:
                     fx.setdefault(pair, (books[pair].bid + books[pair].ask) / 2)
             quotes += [books[symbol].quote(venue, symbol) for symbol in self.symbols if symbol in books]
-        usable = [
-            quote for quote in quotes if quote["symbol"].split("/")[1] in {"USD", *(pair[:-4] for pair in fx)}
-        ]
+        priced = {"USD", *(pair.removesuffix("/USD") for pair in fx)}
+        usable = [quote for quote in quotes if quote["symbol"].split("/")[1] in priced]
         if len({quote["venue"] for quote in usable}) < 2:
             raise SourceError(f"quotes: fewer than two venues answered: {'; '.join(missing) or 'no books'}")
         as_of = max(self.now(), now)  # the books came in after `now` was read
