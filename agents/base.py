@@ -28,6 +28,7 @@ from agents.model.call import Model, ask, using_model
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge import threads
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import read_again
 from telemetry.record.run import current_run, instrument_agent_call_async
 
 T = TypeVar("T")
@@ -120,8 +121,7 @@ class BaseAgent:
         if self.spec.output_schema is None:
             return {"type": "object"}
         try:
-            text = (self.prompts.repo / self.spec.output_schema).read_text("utf-8")
-            schema: dict[str, Any] = json.loads(text)
+            schema: dict[str, Any] = json.loads(read_again(self.prompts.repo / self.spec.output_schema))
         except (OSError, ValueError) as error:
             raise BadInput(f"{self.spec.output_schema}: cannot be read: {error}") from error
         return schema
