@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.repo import Repo
+from telemetry.edge.repo import MANIFEST, Repo
 
 if TYPE_CHECKING:
-    from agents.domain import Domain
     from agents.manifest import AgentSpec, Manifest
 
 # Runs under way at once in a replay: waiting for a model slot counts as the agent's time.
@@ -70,12 +69,11 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
         wanted = [manifest.agent(name) for name in dict.fromkeys(args.agent)]
         for spec in wanted:
             if spec not in chosen:
-                said = (
-                    "true; --shadow runs disabled agents only"
-                    if spec.enabled
-                    else "false; it is switched off (--shadow runs it)"
+                off, on = (
+                    "false; it is switched off (--shadow runs it)",
+                    "true; --shadow runs disabled agents only",
                 )
-                raise BadInput(f"agents/manifest.yaml: agents.{spec.name}.enabled: {said}")
+                raise BadInput(f"{MANIFEST}: agents.{spec.name}.enabled: {on if spec.enabled else off}")
         chosen = wanted
     if args.replay:
         watching = watchers(chosen)
@@ -86,34 +84,20 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
     return chosen
 
 
-def _check_kinds(repo: Repo, manifest: Manifest, domain: Domain) -> None:
-    from agents.run.order import IMPROVING
-    from agents.run.source import kinds_of
-
-    kinds = (*kinds_of(domain, repo.root), *IMPROVING)
-    for spec in manifest.agents:
-        if spec.inputs not in kinds:
-            allowed = ", ".join(kinds)
-            raise BadInput(
-                f"agents/manifest.yaml: agents.{spec.name}.inputs: must be one of {allowed}, not {spec.inputs}"
-            )
-
-
 def _usual_mode(args: argparse.Namespace) -> str:
     """What the environment says: a deployment is live, a replay or a chosen day is always of the sample."""
     return "snapshot" if args.replay or args.as_of else os.environ.get("RATCHET_SOURCE_MODE") or "snapshot"
 
 
 async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
-    from agents.domain import SourceError, load_domain
-    from agents.run import backtest, order, report
+    from agents.domain import SourceError, domain_of
+    from agents.run import order, report
     from agents.run.runner import Runner
     from agents.run.source import Inputs, open_source
     from agents.texts.prompt_set import PromptSet
     from telemetry import logger
 
-    domain = load_domain(manifest.domain)
-    _check_kinds(repo, manifest, domain)
+    domain = domain_of(repo, manifest.agents)
     prompts = PromptSet(repo)
     for spec in chosen:
         prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle
@@ -132,6 +116,8 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         raise BadInput(f"--as-of {args.as_of}: no day of the sample ({days[0]} to {days[-1]})")
     async with aclosing(model):
         if args.replay:
+            from agents.run import backtest
+
             days = days[-args.replay :]
             progress = report.counter(len(chosen) * len(days), args.quiet)
             at_once = min(args.concurrency, REPLAY_CONCURRENCY)

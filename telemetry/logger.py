@@ -27,11 +27,11 @@ from telemetry.names import SCHEMA_VERSION, SCORING_VERSION, SOURCES
 LOG_PATH = EVENTS  # below the root being worked on
 
 # Rows with every field, null where nobody knows: copying one is the cheapest way to a complete row.
-_OTHER_ROW: Final[Mapping[str, Any]] = dict.fromkeys(
+_OTHER_ROW: Final[dict[str, Any]] = dict.fromkeys(
     ("event_id", "schema_version", "ts", "kind", "agent", "run_id", "source", "latency_ms", "tokens_in",
      "tokens_out", "cost_usd", "error", "reward")
 ) | {"schema_version": SCHEMA_VERSION, "kind": "run"}  # fmt: skip
-_RUN_ROW: Final[Mapping[str, Any]] = _OTHER_ROW | dict.fromkeys(
+_RUN_ROW: Final[dict[str, Any]] = _OTHER_ROW | dict.fromkeys(
     ("tokens_thinking", "cost_source", "price_list_version", "error_kind", "signal_strength", "scoring_version",
      "model", "provider", "prompt_hash")
 )  # fmt: skip

@@ -10,14 +10,12 @@ the rollup counts it under `unpriced_runs`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from telemetry.edge.records import is_number
 from telemetry.names import SCORING_VERSION
-
-__all__ = ["SCORING_VERSION", "SIGNALS", "Weights", "reward", "scoring_version", "signal_strength"]
 
 # The signal fields of scoring version 1.0, part of the event format like the row's own fields: field of an item -> the
 # value that is as strong as a signal gets; `|field|`: whatever its sign. A domain may have others (`Signals.full`).
@@ -27,6 +25,10 @@ SIGNALS: Final[Mapping[str, float]] = {
     "|daily_change|": 0.10,  # a move of 10 % in a day
 }
 UNKNOWN_KIND = 0.1  # an output that says something, but nothing we can weigh
+MOST = 50  # signals kept per row: a row stays small whatever an agent returns
+LONGEST = 80  # characters of one of them
+
+Item = Mapping[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,33 @@ class Weights:
 
 
 DEFAULT = Weights()
+
+
+def subject_and_signal(item: Item) -> str:
+    """`subject:signal` of an item that has both, else its signal."""
+    subject, signal = item.get("subject"), item.get("signal")
+    return f"{subject}:{signal}" if subject and signal else str(signal or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """How the outputs of a domain are read."""
+
+    # field -> the value that is as strong as a signal gets
+    full: Mapping[str, float] = field(default_factory=lambda: SIGNALS)
+    key: Callable[[Item], str] = subject_and_signal  # names what an item says, "" for nothing
+    figures: Callable[[list[Item]], Mapping[str, Any]] = lambda items: {}  # further fields of the row
+
+    def keys(self, output: object) -> str:
+        """The distinct signals of an output, parted by spaces, in order: `VIX:risk_off europe:conflict`."""
+        keys = dict.fromkeys("_".join(self.key(item).split())[:LONGEST] for item in items(output))
+        return " ".join([key for key in keys if key][:MOST])
+
+
+def items(output: object) -> list[Item]:
+    """The items of an output that can say anything."""
+    given = output if isinstance(output, list | tuple) else (output,)
+    return [item for item in given if isinstance(item, Mapping)]
 
 
 def scoring_version(weights: Weights = DEFAULT, signals: Mapping[str, float] = SIGNALS) -> str:
@@ -56,7 +85,7 @@ def scoring_version(weights: Weights = DEFAULT, signals: Mapping[str, float] = S
 def signal_strength(agent_name: str, output: object, *, signals: Mapping[str, float] = SIGNALS) -> float:
     """The strongest signal in an agent's output, in 0..1. Bad values count for nothing, never for a crash."""
     strongest = 0.0
-    for item in _items(output):
+    for item in output if isinstance(output, list | tuple) else (output,):
         if isinstance(item, Mapping):
             known = [
                 share for name, full in signals.items() if (share := _share(item, name, full)) is not None
@@ -84,10 +113,6 @@ def reward(
         - weights.cost * math.log1p(weights.cost_scale * cost)
         - weights.latency * math.log1p(latency_ms / weights.latency_scale_ms)
     )
-
-
-def _items(output: object) -> Iterable[object]:
-    return output if isinstance(output, list | tuple) else (output,)
 
 
 def _share(item: Mapping[Any, Any], name: str, full: float) -> float | None:

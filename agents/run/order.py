@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from agents.domain import IMPROVING
 from agents.manifest import AgentSpec, Manifest
 from agents.run.runner import Result, Runner
 from agents.run.source import Inputs, Loaded, packed
@@ -21,7 +22,6 @@ from agents.run.standing import Standing, standings
 from telemetry.edge.files import write_json
 from telemetry.edge.repo import OUTPUTS, Repo
 
-IMPROVING: Final = ("outputs", "findings")  # what reviewers and proposers read: the other agents' words
 WRITERS: Final = 4  # 200 files: 0.2 s instead of 1.2 s on a busy disk; more brings nothing
 
 Done = Callable[[Result], None]  # told of every result as it comes

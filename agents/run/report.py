@@ -7,14 +7,16 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agents.run.backtest import Replay
 from agents.run.order import Done
 from agents.run.runner import Result
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.repo import OUTPUTS
+
+if TYPE_CHECKING:
+    from agents.run.backtest import Replay
 
 WIDTH = 140  # columns of the table where there is no terminal to ask
 
