@@ -104,7 +104,6 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
     source = open_source(domain, args.source_mode or _usual_mode(args), repo.root)
     asked = model_options(args).within(manifest.budget)
     model = asked.model((spec.model for spec in chosen), domain.analysts)
-    runner = Runner(prompts, model, timeout_s=args.agent_timeout_s, source_mode=source.mode)
     inputs = Inputs(source)
     try:
         days = source.days()
@@ -118,16 +117,16 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         if args.replay:
             from agents.run import backtest
 
-            days = days[-args.replay :]
-            progress = report.counter(len(chosen) * len(days), args.quiet)
-            at_once = min(args.concurrency, REPLAY_CONCURRENCY)
-            outcome = await backtest.replay(chosen, days, runner, inputs, progress, at_once)
+            days, at_once = days[-args.replay :], min(args.concurrency, REPLAY_CONCURRENCY)
+            tell = report.counter(len(chosen) * len(days), args.quiet)
+            runner = Runner(prompts, model, source.mode, args.agent_timeout_s, tell)
+            outcome = await backtest.replay(chosen, days, runner, inputs, at_once)
             return report.report_replay(outcome, args)
         # The live source is asked for "now", not for a date that may be over by the time it answers.
         day = args.as_of or (days[-1] if days and source.mode == "snapshot" else None)
+        runner = Runner(prompts, model, source.mode, args.agent_timeout_s, report.teller(args.quiet))
         with logger.source("shadow" if args.shadow else "runtime"):
-            tell = report.teller(args.quiet)
-            results = await order.run_waves(repo, manifest, chosen, runner, inputs, day, tell)
+            results = await order.run_waves(manifest, chosen, runner, inputs, day)
         if not args.shadow:
             order.write_outputs(results, repo.root)
         return report.report(results, {spec.name for spec in order.watchers(chosen)}, args)
