@@ -26,7 +26,7 @@ def open_source(mode: str, root: Path) -> Source:
     raise BadInput(f"--source-mode {mode}: allowed are snapshot, live")
 
 
-def starters() -> Mapping[str, Starter]:
+def _starters() -> Mapping[str, Starter]:
     """What a new agent starts from; only who makes one pays for loading it."""
     from agents.market.starters import STARTERS
 
@@ -43,7 +43,7 @@ DOMAIN: Final = Domain(
     came_true=worth.came_true,
     columns=worth.COLUMNS,
     analysts=ANALYSTS,
-    starters=starters,
+    starters=_starters,
     agents=("macro_watcher", "geopolitical_risk", "arbitrage_finder", "vix_echo"),
     paths=(
         "agents/market",
