@@ -18,7 +18,7 @@ import importlib
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from agents.domain import load_domain
 from agents.manifest import AgentSpec
@@ -28,8 +28,10 @@ from agents.model.call import Model, ask, using_model
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge import threads
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import read_again
 from telemetry.record.run import current_run, instrument_agent_call_async
 
+T = TypeVar("T")
 Item = dict[str, Any]
 Inputs = Mapping[str, Any]
 
@@ -119,8 +121,7 @@ class BaseAgent:
         if self.spec.output_schema is None:
             return {"type": "object"}
         try:
-            text = (self.prompts.repo / self.spec.output_schema).read_text("utf-8")
-            schema: dict[str, Any] = json.loads(text)
+            schema: dict[str, Any] = json.loads(read_again(self.prompts.repo / self.spec.output_schema))
         except (OSError, ValueError) as error:
             raise BadInput(f"{self.spec.output_schema}: cannot be read: {error}") from error
         return schema
@@ -157,6 +158,26 @@ def build_agent(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
     if isinstance(found, type) and issubclass(found, BaseAgent):
         return found(spec, prompts, model)
     return CallableAgent(spec, prompts, model, getattr(found(), method) if method else found)
+
+
+def items_of(inputs: Inputs, field: str, where: str) -> list[Any]:
+    """A list that inputs must have; `where` names them in the complaint."""
+    given = inputs.get(field)
+    if not isinstance(given, list):
+        raise InputError(f"{where}: {field} must be a list")
+    return given
+
+
+def joined(answer: Item, key: str, given: Mapping[str, T]) -> list[tuple[Item, T]]:
+    """Each item of an answer with what was given under its `key`, once; one about anything else spoils the answer."""
+    found: dict[str, tuple[Item, T]] = {}
+    for item in answer["items"]:
+        name = item[key]
+        if name not in given:
+            what = key.removesuffix("_id")
+            raise AnswerError(f"the answer names a {what} that was not given: {name[:40]!r}")
+        found.setdefault(name, (item, given[name]))
+    return list(found.values())
 
 
 async def in_thread(work: Callable[[], Any]) -> Any:

@@ -11,17 +11,21 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from agents.manifest import AgentSpec
 from agents.offline.rules import Key
 from agents.offline.vocabulary import Analyst
 from telemetry.edge.errors import BadInput
-from telemetry.record.signals import Signals
+from telemetry.edge.repo import INPUTS, MANIFEST, Repo
+from telemetry.reward import Signals
 
 __all__ = [
     "Analyst", "Column", "Domain", "InputKind", "Key", "Payload", "Signals", "Source", "SourceError", "Starter",
-    "load_domain",
+    "domain_of", "load_domain",
 ]  # fmt: skip
+
+IMPROVING: Final = ("outputs", "findings")  # what reviewers and proposers read: the other agents' words
 
 Payload = dict[str, Any]
 Row = Mapping[str, Any]
@@ -70,7 +74,9 @@ class Column:
 
     name: str  # in the JSON report
     title: str  # of the table's column
-    measure: Callable[[Sequence[Row], Sequence[Row]], dict[str, Any] | None]  # (its runs, outcomes)
+    # (its runs, outcomes) -> a measurement, None for an agent that it says nothing about. A run is its row and `day`
+    # (2026-03-02: the day it was run as of, else that of its `ts`); an outcome is a line of telemetry/outcomes.jsonl.
+    measure: Callable[[Sequence[Row], Sequence[Row]], dict[str, Any] | None]
     shown: Callable[[Row], str]  # a measurement, as the table shows it
 
 
@@ -91,10 +97,24 @@ class Domain:
     came_true: Callable[[Row], tuple[str, bool] | None] = subject_and_event
     columns: Sequence[Column] = ()
     analysts: Mapping[str, Analyst] = field(default_factory=dict)  # beside the engine's own
-    # by kind of input; the first is the default
-    starters: Mapping[str, Starter] = field(default_factory=dict)
+    starters: Callable[[], Mapping[str, Starter]] = dict  # by kind of input; the first is the default
     agents: Sequence[str] = ()  # names that ship with the domain as its example
     paths: Sequence[str] = ()  # files and folders that go when the example goes, beside those of its agents
+
+
+def domain_of(repo: Repo, specs: Sequence[AgentSpec]) -> Domain:
+    """The domain of these agents of one manifest; bad input if one of them reads what nobody offers.
+
+    There are the domain's kinds of input, or without one those that have a file below agents/inputs/.
+    """
+    domain = load_domain(specs[0].domain if specs else None)
+    files = sorted(file.stem for file in (repo / INPUTS).glob("*.json"))
+    kinds = (*(domain.inputs if domain.open_source else files), *IMPROVING)
+    for spec in specs:
+        if spec.inputs and spec.inputs not in kinds:  # a callable outside the manifest says none
+            allowed = f"must be one of {', '.join(kinds)}, not {spec.inputs}"
+            raise BadInput(f"{MANIFEST}: agents.{spec.name}.inputs: {allowed}")
+    return domain
 
 
 @functools.cache
@@ -105,7 +125,7 @@ def load_domain(name: str | None) -> Domain:
     try:
         domain = getattr(importlib.import_module(name), "DOMAIN", None)
     except ImportError as problem:
-        raise BadInput(f"agents/manifest.yaml: domain: {name} cannot be imported: {problem}") from problem
+        raise BadInput(f"{MANIFEST}: domain: {name} cannot be imported: {problem}") from problem
     if not isinstance(domain, Domain):
-        raise BadInput(f"agents/manifest.yaml: domain: {name} has no DOMAIN (an agents.domain.Domain)")
+        raise BadInput(f"{MANIFEST}: domain: {name} has no DOMAIN (an agents.domain.Domain)")
     return domain

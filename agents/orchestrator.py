@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.repo import Repo
+from telemetry.edge.repo import MANIFEST, Repo
 
 if TYPE_CHECKING:
-    from agents.domain import Domain
     from agents.manifest import AgentSpec, Manifest
 
 # Runs under way at once in a replay: waiting for a model slot counts as the agent's time.
@@ -70,12 +69,11 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
         wanted = [manifest.agent(name) for name in dict.fromkeys(args.agent)]
         for spec in wanted:
             if spec not in chosen:
-                said = (
-                    "true; --shadow runs disabled agents only"
-                    if spec.enabled
-                    else "false; it is switched off (--shadow runs it)"
+                off, on = (
+                    "false; it is switched off (--shadow runs it)",
+                    "true; --shadow runs disabled agents only",
                 )
-                raise BadInput(f"agents/manifest.yaml: agents.{spec.name}.enabled: {said}")
+                raise BadInput(f"{MANIFEST}: agents.{spec.name}.enabled: {on if spec.enabled else off}")
         chosen = wanted
     if args.replay:
         watching = watchers(chosen)
@@ -86,41 +84,26 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
     return chosen
 
 
-def _check_kinds(repo: Repo, manifest: Manifest, domain: Domain) -> None:
-    from agents.run.order import IMPROVING
-    from agents.run.source import kinds_of
-
-    kinds = (*kinds_of(domain, repo.root), *IMPROVING)
-    for spec in manifest.agents:
-        if spec.inputs not in kinds:
-            allowed = ", ".join(kinds)
-            raise BadInput(
-                f"agents/manifest.yaml: agents.{spec.name}.inputs: must be one of {allowed}, not {spec.inputs}"
-            )
-
-
 def _usual_mode(args: argparse.Namespace) -> str:
     """What the environment says: a deployment is live, a replay or a chosen day is always of the sample."""
     return "snapshot" if args.replay or args.as_of else os.environ.get("RATCHET_SOURCE_MODE") or "snapshot"
 
 
 async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
-    from agents.domain import SourceError, load_domain
-    from agents.run import backtest, order, report
+    from agents.domain import SourceError, domain_of
+    from agents.run import order, report
     from agents.run.runner import Runner
     from agents.run.source import Inputs, open_source
     from agents.texts.prompt_set import PromptSet
     from telemetry import logger
 
-    domain = load_domain(manifest.domain)
-    _check_kinds(repo, manifest, domain)
+    domain = domain_of(repo, manifest.agents)
     prompts = PromptSet(repo)
     for spec in chosen:
         prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle
     source = open_source(domain, args.source_mode or _usual_mode(args), repo.root)
     asked = model_options(args).within(manifest.budget)
     model = asked.model((spec.model for spec in chosen), domain.analysts)
-    runner = Runner(prompts, model, timeout_s=args.agent_timeout_s, source_mode=source.mode)
     inputs = Inputs(source)
     try:
         days = source.days()
@@ -132,16 +115,18 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         raise BadInput(f"--as-of {args.as_of}: no day of the sample ({days[0]} to {days[-1]})")
     async with aclosing(model):
         if args.replay:
-            days = days[-args.replay :]
-            progress = report.counter(len(chosen) * len(days), args.quiet)
-            at_once = min(args.concurrency, REPLAY_CONCURRENCY)
-            outcome = await backtest.replay(chosen, days, runner, inputs, progress, at_once)
+            from agents.run import backtest
+
+            days, at_once = days[-args.replay :], min(args.concurrency, REPLAY_CONCURRENCY)
+            tell = report.counter(len(chosen) * len(days), args.quiet)
+            runner = Runner(prompts, model, source.mode, args.agent_timeout_s, tell)
+            outcome = await backtest.replay(chosen, days, runner, inputs, at_once)
             return report.report_replay(outcome, args)
         # The live source is asked for "now", not for a date that may be over by the time it answers.
         day = args.as_of or (days[-1] if days and source.mode == "snapshot" else None)
+        runner = Runner(prompts, model, source.mode, args.agent_timeout_s, report.teller(args.quiet))
         with logger.source("shadow" if args.shadow else "runtime"):
-            tell = report.teller(args.quiet)
-            results = await order.run_waves(repo, manifest, chosen, runner, inputs, day, tell)
+            results = await order.run_waves(manifest, chosen, runner, inputs, day)
         if not args.shadow:
             order.write_outputs(results, repo.root)
         return report.report(results, {spec.name for spec in order.watchers(chosen)}, args)

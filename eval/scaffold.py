@@ -106,7 +106,7 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
     from eval.scaffolding.starter import STARTERS
 
     domain = load_domain(load_manifest(repo).domain)
-    starters = STARTERS if domain.open_source is None else domain.starters
+    starters = STARTERS if domain.open_source is None else domain.starters()
     if not starters:
         raise BadInput(f"{MANIFEST}: domain: none that has a starter for a new agent")
     kind = kind or next(iter(starters))

@@ -26,37 +26,15 @@ from telemetry.names import SCHEMA_VERSION, SCORING_VERSION, SOURCES
 
 LOG_PATH = EVENTS  # below the root being worked on
 
-# A run row, null where nobody knows; copying it is the cheapest way to a row that has every field.
-_RUN_ROW: Final[Mapping[str, Any]] = {
-    "event_id": "",
-    "schema_version": SCHEMA_VERSION,
-    "ts": "",
-    "kind": "run",
-    "agent": "",
-    "run_id": "",
-    "source": "",
-    "latency_ms": None,
-    "tokens_in": None,
-    "tokens_out": None,
-    "tokens_thinking": None,
-    "cost_usd": None,
-    "cost_source": None,
-    "price_list_version": None,
-    "error": None,
-    "error_kind": None,
-    "signal_strength": None,
-    "reward": None,
-    "scoring_version": None,
-    "model": None,
-    "provider": None,
-    "prompt_hash": None,
-}
-_OTHER_ROW: Final[Mapping[str, Any]] = {
-    name: value
-    for name, value in _RUN_ROW.items()
-    if name in ("event_id", "schema_version", "ts", "kind", "agent", "run_id", "source", "latency_ms")
-    or name in ("tokens_in", "tokens_out", "cost_usd", "error", "reward")
-}
+# Rows with every field, null where nobody knows: copying one is the cheapest way to a complete row.
+_OTHER_ROW: Final[dict[str, Any]] = dict.fromkeys(
+    ("event_id", "schema_version", "ts", "kind", "agent", "run_id", "source", "latency_ms", "tokens_in",
+     "tokens_out", "cost_usd", "error", "reward")
+) | {"schema_version": SCHEMA_VERSION, "kind": "run"}  # fmt: skip
+_RUN_ROW: Final[dict[str, Any]] = _OTHER_ROW | dict.fromkeys(
+    ("tokens_thinking", "cost_source", "price_list_version", "error_kind", "signal_strength", "scoring_version",
+     "model", "provider", "prompt_hash")
+)  # fmt: skip
 
 _SCALARS: Final = frozenset({int, float, bool, type(None)})
 _OUR_OWN: Final = frozenset({"price_list_version", "scoring_version", "prompt_hash", "input_hash", "as_of"})
@@ -126,15 +104,8 @@ def log_event(
     event_id = _new_event_id()
     try:
         row = dict(_RUN_ROW if fields.get("kind", "run") == "run" else _OTHER_ROW)
-        row["event_id"] = event_id
-        row["ts"] = utc_now()
-        row["agent"] = agent
-        row["run_id"] = run_id
-        row["source"] = _source.get()
-        row["latency_ms"] = latency_ms
-        row["cost_usd"] = cost_usd
-        row["tokens_in"] = tokens_in
-        row["tokens_out"] = tokens_out
+        row.update(event_id=event_id, ts=utc_now(), agent=agent, run_id=run_id, source=_source.get())
+        row.update(latency_ms=latency_ms, cost_usd=cost_usd, tokens_in=tokens_in, tokens_out=tokens_out)
         row["reward"] = reward
         if error is not None:
             row["error"], lost = cut(str(error), MAX_ERROR)

@@ -1,34 +1,42 @@
-"""What does it look like over time? Rows to four pictures in `telemetry/charts/`, made for a README's width."""
+"""Draws the agents over time: rows to four pictures in `telemetry/charts/`, made for a README's width."""
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from telemetry import rollup
 from telemetry.edge import cli
 from telemetry.edge.files import write_atomic
 from telemetry.edge.repo import CHARTS, Repo
 from telemetry.names import FIELD
-from telemetry.read import figures, store
-from telemetry.read.figures import COLOURS, MARKERS, REST, Series
-from telemetry.read.rows import Window, quoted
+from telemetry.read.rows import Window, add_window_flags, quoted, window_of
+
+if TYPE_CHECKING:
+    from telemetry.read.figures import Series
+
+# By function of telemetry.read.figures: the picture, and why it may be missing.
+PICTURES: Final = {
+    "reward_vs_cost": ("reward_vs_cost_scatter.png", "no run has both a reward and a known cost"),
+    "reward_over_time": ("reward_over_time.png", "no run has a reward"),
+    "cost_over_time": ("cost_over_time.png", "no run has a known cost"),
+    "latency_by_agent": ("latency_by_agent.png", "no run has a latency"),
+}
+NO_RUNS: Final = "no runs logged yet"
 
 
 def plot(repo: Repo, window: Window) -> dict[str, str | None]:
     """Draw every chart there is data for; gives, by chart, None if drawn, else why not."""
+    from telemetry.read import figures
+
     everyone = load(repo, window)
-    directory = repo / CHARTS
     done: dict[str, str | None] = {}
-    for name, draw in DRAWINGS.items():
-        figure = draw(everyone)
+    for draw, (name, missing) in PICTURES.items():
+        figure, path = getattr(figures, draw)(everyone), repo / CHARTS / name
         if figure is None:
-            (directory / name).unlink(missing_ok=True)  # an old picture would pass for a current one
-            done[name] = MISSING[name] if everyone else "no runs logged yet"
+            path.unlink(missing_ok=True)  # an old picture would pass for a current one
+            done[name] = missing if everyone else NO_RUNS
         else:
-            write_atomic(directory / name, figures.png(figure))
+            write_atomic(path, figures.png(figure))
             done[name] = None
     return done
 
@@ -40,6 +48,9 @@ def load(repo: Repo, window: Window) -> list[Series]:
     asked for, or when there is nothing else.
     """
     import numpy as np
+
+    from telemetry.read import store
+    from telemetry.read.figures import COLOURS, MARKERS, REST, Series
 
     with store.connect(repo, window) as con:
         production = f"source in ({', '.join(map(quoted, FIELD))})"
@@ -57,18 +68,18 @@ def load(repo: Repo, window: Window) -> list[Series]:
     version = np.asarray(np.ma.filled(found["scoring_version"], ""), dtype=str)
     reward[version != version[~np.isnan(reward)][-1:]] = np.nan  # never two scoring versions in one mean
     values = (_floats(found["latency"]), _floats(found["cost_usd"]), reward)
+
+    def series(name: str, colour: str, marker: str, own: Any) -> Series:
+        return Series(name, colour, marker, ts[own], *(value[own] for value in values))
+
     names, counts = np.unique(agents, return_counts=True)
     names = names[np.argsort(-counts, kind="stable")]
     shown = sorted(names[: len(COLOURS)])  # by name: an agent keeps its colour from night to night
-    series = []
-    for name, colour, marker in zip(shown, COLOURS, MARKERS, strict=False):
-        own = agents == name
-        series.append(Series(_label(str(name)), colour, marker, ts[own], *(value[own] for value in values)))
+    palette = zip(shown, COLOURS, MARKERS, strict=False)
+    everyone = [series(_label(str(name)), colour, marker, agents == name) for name, colour, marker in palette]
     if len(names) > len(shown):
-        own = ~np.isin(agents, shown)
-        label = f"{len(names) - len(shown)} others"
-        series.append(Series(label, REST, ".", ts[own], *(value[own] for value in values)))
-    return series
+        everyone.append(series(f"{len(names) - len(shown)} others", REST, ".", ~np.isin(agents, shown)))
+    return everyone
 
 
 def _label(name: str) -> str:
@@ -82,38 +93,20 @@ def _floats(column: Any) -> Any:
     return np.ma.filled(np.ma.asarray(column, dtype=float), np.nan).copy()
 
 
-DRAWINGS: Final[dict[str, Callable[[Sequence[Series]], Any]]] = {
-    "reward_vs_cost_scatter.png": figures.reward_vs_cost,
-    "reward_over_time.png": figures.reward_over_time,
-    "cost_over_time.png": figures.cost_over_time,
-    "latency_by_agent.png": figures.latency_by_agent,
-}
-MISSING: Final = {
-    "reward_vs_cost_scatter.png": "no run has both a reward and a known cost",
-    "reward_over_time.png": "no run has a reward",
-    "cost_over_time.png": "no run has a known cost",
-    "latency_by_agent.png": "no run has a latency",
-}
-
-
 def parser() -> cli.Parser:
     parser = cli.Parser("Draw reward, cost and latency of the agents to telemetry/charts/*.png.")
-    rollup.add_window_flags(parser)
+    add_window_flags(parser)
     return parser
 
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    done = plot(repo, Window(args.last_n, args.since, args.source, kind="run"))
+    done = plot(repo, window_of(args))
     cli.found(f"{list(done.values()).count(None)} charts")
-    if args.json:
-        print(json.dumps({str(CHARTS / name): why or "drawn" for name, why in done.items()}, indent=2))
-    elif not args.quiet:
-        if set(done.values()) == {"no runs logged yet"}:
-            print("No charts drawn: no runs logged yet.")
-        else:
-            for name, why in done.items():
-                print(f"{CHARTS / name}" if why is None else f"{CHARTS / name} not drawn: {why}.")
+    lines = [f"{CHARTS / name}" + (f" not drawn: {why}." if why else "") for name, why in done.items()]
+    if set(done.values()) == {NO_RUNS}:
+        lines = [f"No charts drawn: {NO_RUNS}."]
+    cli.tell(args, {str(CHARTS / name): why or "drawn" for name, why in done.items()}, *lines)
     return cli.OK
 
 

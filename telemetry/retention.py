@@ -1,4 +1,4 @@
-"""How long is telemetry kept in which form? `seal` moves finished UTC days from the live log to zstd Parquet.
+"""Keeps telemetry small: `seal` moves finished UTC days from the live log to zstd Parquet.
 
 A seal happens at one instant: the rename that puts the shortened log in place. Everything before it prepares
 files that no reader looks at, everything after it only tidies up. A crash on either side is told by the log itself:
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -140,12 +139,6 @@ def _whole_lines(log: IO[bytes], size: int) -> int:
     return size - len(next(rows.backwards(log, size)))
 
 
-def _blocks(log: IO[bytes], start: int) -> Iterator[tuple[int, bytes]]:
-    while block := os.pread(log.fileno(), BATCH, start):
-        yield start, block
-        start += len(block)
-
-
 @dataclass(frozen=True, slots=True)
 class _Split:
     """The lines of finished days, counted, and the first of them."""
@@ -195,10 +188,8 @@ def sealable(line: bytes) -> dict[str, Any] | None:
     event = rows.parse(line)
     if event is None:
         return None
-    for name in rows.TEXTS:
-        value = event.get(name)
-        if value is not None and type(value) is not str:
-            return None
+    if any(type(event.get(name)) not in (str, type(None)) for name in rows.TEXTS):
+        return None
     for name, kind in rows.NUMBERS.items():
         value = event.get(name)
         if value is None or (type(value) is int and -(2**53) <= value <= 2**53):
@@ -220,30 +211,23 @@ def _to_parquet(lines: Path, target: Path, count: int) -> None:
     """Write the lines as Parquet, make it durable, and count the rows that can be read back."""
     import duckdb
 
-    kinds = {"ts": "timestamp"} | dict.fromkeys(rows.TEXTS, "varchar") | rows.NUMBERS | {"extra": "json"}
-    columns = ", ".join(f"{name}: '{kind}'" for name, kind in kinds.items())
+    columns = ", ".join(f"{name}: '{kind}'" for name, kind in (rows.COLUMNS | {"extra": "json"}).items())
+    source, written = rows.quoted(str(lines)), rows.quoted(str(target))
     with duckdb.connect(config={"memory_limit": store.MEMORY_LIMIT, "threads": 2}) as con:
         con.execute("set enable_progress_bar = false")
         con.execute(
-            f"copy (select * from read_json('{_sql(lines)}', format='newline_delimited', columns={{{columns}}},"
-            f" maximum_object_size={store.LINE_BUFFER})) to '{_sql(target)}'"
+            f"copy (select * from read_json({source}, format='newline_delimited', columns={{{columns}}},"
+            f" maximum_object_size={store.LINE_BUFFER})) to {written}"
             f" (format parquet, compression zstd, compression_level 9, row_group_size {ROW_GROUP})"
         )
-        counted = con.execute(
-            f"select count(*), count(event_id), count(ts) from read_parquet('{_sql(target)}')"
-        )
+        counted = con.execute(f"select count(*), count(event_id), count(ts) from read_parquet({written})")
         found = counted.fetchone()
     if found != (count, count, count):
-        raise Stopped(
-            f"{target.name}: {found} rows read back where {count} were written; the log is untouched"
-        )
+        said = f"{found} rows read back where {count} were written"
+        raise Stopped(f"{target.name}: {said}; the log is untouched")
     with target.open("rb") as file:
         os.fsync(file.fileno())
     lines.unlink()
-
-
-def _sql(path: Path) -> str:
-    return str(path).replace("'", "''")
 
 
 @contextmanager
@@ -259,8 +243,9 @@ def _exchanged(
                 raise Stopped(f"{logger.LOG_PATH}: replaced by someone else during the seal; nothing sealed")
             at("locked")
             shutil.copymode(path, shorter)
-            for _, block in _blocks(log, size):
+            while block := os.pread(log.fileno(), BATCH, size):
                 new.write(block)
+                size += len(block)
             new.flush()
             os.fsync(new.fileno())
             at("new lines added")
@@ -288,18 +273,14 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     done = seal(repo)
-    sealed = sum(done.rows_by_day.values())
-    if args.json:
-        print(json.dumps({"rows_by_day": done.rows_by_day, "rows": sealed, "kept_lines": done.kept_lines}))
-    elif not args.quiet:
-        if sealed:
-            print(
-                f"Sealed {sealed:,} events of {len(done.rows_by_day)} days "
-                f"in {done.bytes_sealed:,} bytes ({done.bytes_sealed / sealed:.1f} bytes an event); "
-                f"{done.kept_lines:,} lines stay in the live log."
-            )
-        else:
-            print("No finished day to seal.")
+    sealed, told = sum(done.rows_by_day.values()), "No finished day to seal."
+    if sealed:
+        told = (
+            f"Sealed {sealed:,} events of {len(done.rows_by_day)} days "
+            f"in {done.bytes_sealed:,} bytes ({done.bytes_sealed / sealed:.1f} bytes an event); "
+            f"{done.kept_lines:,} lines stay in the live log."
+        )
+    cli.tell(args, {"rows_by_day": done.rows_by_day, "rows": sealed, "kept_lines": done.kept_lines}, told)
     return cli.OK
 
 

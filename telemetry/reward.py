@@ -1,4 +1,4 @@
-"""How much was a run worth? Signal found, less what it cost and how long it took.
+"""What a run was worth: signal found, less what it cost and how long it took.
 
     reward = signal - 0.25 * ln(1 + 200 * cost_usd) - 0.10 * ln(1 + latency_ms / 500)
 
@@ -10,21 +10,25 @@ the rollup counts it under `unpriced_runs`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from telemetry.edge.records import is_number
 from telemetry.names import SCORING_VERSION
 
-__all__ = ["SCORING_VERSION", "SIGNALS", "Weights", "reward", "scoring_version", "signal_strength"]
-
-# Field of an item -> the value that is as strong as a signal gets; `|field|`: whatever its sign. A domain has its own.
+# The signal fields of scoring version 1.0, part of the event format like the row's own fields: field of an item -> the
+# value that is as strong as a signal gets; `|field|`: whatever its sign. A domain may have others (`Signals.full`).
 SIGNALS: Final[Mapping[str, float]] = {
     "profit_pct": 2.0,  # a net profit of 2 %
     "risk_score": 100.0,
     "|daily_change|": 0.10,  # a move of 10 % in a day
 }
 UNKNOWN_KIND = 0.1  # an output that says something, but nothing we can weigh
+MOST = 50  # signals kept per row: a row stays small whatever an agent returns
+LONGEST = 80  # characters of one of them
+
+Item = Mapping[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,33 @@ class Weights:
 
 
 DEFAULT = Weights()
+
+
+def subject_and_signal(item: Item) -> str:
+    """`subject:signal` of an item that has both, else its signal."""
+    subject, signal = item.get("subject"), item.get("signal")
+    return f"{subject}:{signal}" if subject and signal else str(signal or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """How the outputs of a domain are read."""
+
+    # field -> the value that is as strong as a signal gets
+    full: Mapping[str, float] = field(default_factory=lambda: SIGNALS)
+    key: Callable[[Item], str] = subject_and_signal  # names what an item says, "" for nothing
+    figures: Callable[[list[Item]], Mapping[str, Any]] = lambda items: {}  # further fields of the row
+
+    def keys(self, output: object) -> str:
+        """The distinct signals of an output, parted by spaces, in order: `VIX:risk_off europe:conflict`."""
+        keys = dict.fromkeys("_".join(self.key(item).split())[:LONGEST] for item in items(output))
+        return " ".join([key for key in keys if key][:MOST])
+
+
+def items(output: object) -> list[Item]:
+    """The items of an output that can say anything."""
+    given = output if isinstance(output, list | tuple) else (output,)
+    return [item for item in given if isinstance(item, Mapping)]
 
 
 def scoring_version(weights: Weights = DEFAULT, signals: Mapping[str, float] = SIGNALS) -> str:
@@ -54,7 +85,7 @@ def scoring_version(weights: Weights = DEFAULT, signals: Mapping[str, float] = S
 def signal_strength(agent_name: str, output: object, *, signals: Mapping[str, float] = SIGNALS) -> float:
     """The strongest signal in an agent's output, in 0..1. Bad values count for nothing, never for a crash."""
     strongest = 0.0
-    for item in _items(output):
+    for item in output if isinstance(output, list | tuple) else (output,):
         if isinstance(item, Mapping):
             known = [
                 share for name, full in signals.items() if (share := _share(item, name, full)) is not None
@@ -73,8 +104,10 @@ def reward(
     signals: Mapping[str, float] = SIGNALS,
 ) -> float:
     """The reward of one run: its row (`cost_usd`, `latency_ms`, `agent`) and its output."""
-    cost = max(0.0, _number(event.get("cost_usd")) or 0.0)
-    latency_ms = max(0.0, _number(event.get("latency_ms")) or 0.0)
+    cost, latency_ms = (
+        max(0.0, float(value)) if is_number(value := event.get(name)) else 0.0
+        for name in ("cost_usd", "latency_ms")
+    )
     return (
         signal_strength(str(event.get("agent", "")), output, signals=signals)
         - weights.cost * math.log1p(weights.cost_scale * cost)
@@ -82,27 +115,12 @@ def reward(
     )
 
 
-def _items(output: object) -> Iterable[object]:
-    return output if isinstance(output, list | tuple) else (output,)
-
-
 def _share(item: Mapping[Any, Any], name: str, full: float) -> float | None:
     """How strong a field of an item is, in 0..1; None if it is not a number."""
-    number = _number(item.get(name.strip("|")))
-    if number is None:
+    value = item.get(name.strip("|"))
+    if not is_number(value):
         return None
-    return min(1.0, max(0.0, (abs(number) if name.startswith("|") else number) / full))
-
-
-def _number(value: object) -> float | None:
-    """`value` if it is a finite number; a number in quotes is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    return min(1.0, max(0.0, (abs(value) if name.startswith("|") else value) / full))
 
 
 def _says_something(item: object) -> bool:

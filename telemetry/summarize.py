@@ -1,15 +1,14 @@
-"""How is each agent doing, at a glance? The summary of `telemetry/rollup.py` as a table in the terminal."""
+"""Shows how each agent is doing at a glance: the summary of `telemetry/rollup.py` as a table in the terminal."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
 from telemetry import logger, rollup
 from telemetry.edge import cli
 from telemetry.edge.repo import Repo, here
-from telemetry.read.rows import Window
+from telemetry.read.rows import LAST_N, Window, add_window_flags, window_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,7 +21,7 @@ MANY_ERRORS = 0.05  # of an agent's runs: shown in red
 
 
 def summarize(
-    last_n: int = rollup.LAST_N,
+    last_n: int = LAST_N,
     since: datetime | None = None,
     source: str | None = None,
     console: Console | None = None,
@@ -75,17 +74,10 @@ def remarks(summary: dict[str, Any]) -> list[str]:
     if not summary["available"]:
         lines = ["No runs logged yet."]
     else:
-        window = (
-            f"the last {summary['count']:,}"
-            if summary["window_last_n_events"]
-            else f"all {summary['count']:,}"
-        )
-        lines = [
-            f"{window} runs".capitalize()
-            + (f" of source {summary['source']}" if summary["source"] else "")
-            + (f" since {summary['since'][:16]}Z" if summary["since"] else "")
-            + "."
-        ]
+        window = "The last" if summary["window_last_n_events"] else "All"
+        source = f" of source {summary['source']}" if summary["source"] else ""
+        since = f" since {summary['since'][:16]}Z" if summary["since"] else ""
+        lines = [f"{window} {summary['count']:,} runs{source}{since}."]
     if summary["errors_by_kind"]:
         kinds = sorted(summary["errors_by_kind"].items(), key=lambda item: (-item[1], item[0]))
         lines.append("Errors: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds) + ".")
@@ -122,15 +114,14 @@ def reward(mean: float | None, interval: list[float] | None) -> str:
 
 def parser() -> cli.Parser:
     parser = cli.Parser("Show telemetry by agent as a table.")
-    rollup.add_window_flags(parser)
+    add_window_flags(parser)
     return parser
 
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     if args.json:
-        window = Window(last_n=args.last_n, since=args.since, source=args.source, kind="run")
-        print(json.dumps(rollup.summary_of(repo, window), indent=2, sort_keys=True))
+        cli.tell(args, rollup.summary_of(repo, window_of(args)))
     elif not args.quiet:
         summarize(args.last_n, args.since, args.source, repo=repo)
     return cli.OK

@@ -14,6 +14,7 @@ import json
 import os
 import random
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -84,8 +85,7 @@ def pack(root: Path, folder: Path) -> int:
     state = _state(root)
     total = 0
     for name in LOGS:
-        added = _added(root, name, state)
-        if added:
+        if added := _added(root, name, state):
             write_atomic(folder / f"{name}.jsonl", added)
             total += len(added)
     return total
@@ -93,11 +93,11 @@ def pack(root: Path, folder: Path) -> int:
 
 def push(root: Path, folder: Path | None = None) -> list[str]:
     """Check what was added (or was packed in `folder`) and put it on the branch; the segments' paths."""
-    if folder is None:
-        state = _state(root)
-        parts = {name: _added(root, name, state) for name in LOGS}
-    else:
-        parts = {name: _bounded(folder / f"{name}.jsonl") for name in LOGS}
+    state = _state(root)
+    parts = {
+        name: _added(root, name, state) if folder is None else _bounded(folder / f"{name}.jsonl")
+        for name in LOGS
+    }
     day, run = datetime.now(UTC).date(), _run_name()
     segments = {
         f"{name}/dt={day.isoformat()}/{run}.jsonl": data
@@ -108,7 +108,7 @@ def push(root: Path, folder: Path | None = None) -> list[str]:
         return []
     _publish(root, segments, day)
     if folder is None:
-        _remember(root, [*_state(root).segments, *segments])
+        _remember(root, [*state.segments, *segments])
     return sorted(segments)
 
 
@@ -118,14 +118,10 @@ def _checked(name: str, raw: bytes) -> bytes:
 
     if len(raw) > MAX_BYTES:
         raise BadInput(f"{name}.jsonl: {len(raw)} bytes, at most {MAX_BYTES} are taken in one segment")
-    good = []
+    parse = rows.parse if name == "events" else _object
     lines = [line for line in raw.split(b"\n") if line.strip()]
-    for line in lines:
-        if (rows.parse(line) if name == "events" else _object(line)) is not None:
-            good.append(line)
+    good = [line for line in lines if parse(line) is not None]
     if len(good) != len(lines):
-        import sys
-
         print(f"{name}.jsonl: {len(lines) - len(good)} malformed lines left behind", file=sys.stderr)
     return b"".join(line + b"\n" for line in good)
 
@@ -272,10 +268,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     else:
         done["segments"] = segments = push(root, args.folder)
         told = "\n".join([f"{len(segments)} segments pushed to {BRANCH}.", *segments])
-    if args.json:
-        print(json.dumps(done))
-    elif not args.quiet:
-        print(told)
+    cli.tell(args, done, told)
     return cli.OK
 
 

@@ -1,4 +1,4 @@
-"""Which agents are there, with which prompt, suite and limits? Reads and checks `agents/manifest.yaml`.
+"""The agents that there are, with their prompts, suites and limits: reads and checks `agents/manifest.yaml`.
 
 Everything that is wrong is found in one pass and told in one line: `file: agents.<name>.<field>: must be ...`.
 No agent code runs here; modules and callables are looked up in their source text.
@@ -123,16 +123,9 @@ def _manifest(raw: Mapping[str, Any]) -> Manifest:
         path: [spec.name for spec in specs if spec.prompt] if affected == EVERYONE else affected
         for path, affected in (raw.get("prompts") or {}).items()
     }
-    own = {spec.name: spec.prompt for spec in specs}
-    specs = [
-        replace(
-            spec,
-            shared_prompts=tuple(
-                path for path in shared if spec.name in shared[path] and path != own[spec.name]
-            ),
-        )
-        for spec in specs
-    ]
+    for at, spec in enumerate(specs):
+        before = tuple(path for path in shared if spec.name in shared[path] and path != spec.prompt)
+        specs[at] = replace(spec, shared_prompts=before)
     affects: dict[str, tuple[str, ...]] = {}
     for spec in specs:
         for path in spec.prompt_paths:

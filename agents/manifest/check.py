@@ -6,15 +6,18 @@ then what a schema cannot see: names used twice, files, modules and callables th
 
 from __future__ import annotations
 
+import ast
+import functools
+import importlib.util
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.manifest import callables
 from agents.model.schema import cut, faults, read_schema, schema_problem
 from telemetry.edge import yaml_text
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import read_again
 from telemetry.edge.repo import MANIFEST
 
 SCHEMA = Path(__file__).parents[1] / "manifest.schema.json"
@@ -35,13 +38,11 @@ def checked(root: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> Any:
     try:
-        text = path.read_text(encoding="utf-8")
+        return yaml_text.load(read_again(path).decode())
     except FileNotFoundError:
         raise BadInput(f"{MANIFEST}: no such file in {path.parent.parent}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{MANIFEST}: cannot be read: {error}") from error
-    try:
-        return yaml_text.load(text)
     except BadInput as error:
         raise BadInput(f"{MANIFEST}: {error}") from None
 
@@ -82,7 +83,7 @@ def _shown(value: object) -> str:
 def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
     """What a schema cannot see: names, files, modules and callables that are not there."""
     domain = raw.get("domain")
-    if isinstance(domain, str) and (missing := callables.module_problem(domain)):
+    if isinstance(domain, str) and (missing := _module_problem(domain)):
         yield f"domain: {missing}"
     entries = [entry for entry in raw["agents"] if isinstance(entry, dict)]
     names = [entry["name"] for entry in entries if isinstance(entry.get("name"), str)]
@@ -106,13 +107,11 @@ def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
 def _agent_problems(entry: Mapping[str, Any], root: Path) -> Iterator[str]:
     module, name = entry.get("module"), entry.get("callable")
     if isinstance(module, str) and isinstance(name, str):
-        missing = callables.module_problem(module)
-        if missing:
-            yield f"module: {missing}"
-        elif problem := callables.problem(module, name):
-            yield f"callable: {problem}"
+        missing, problem = _module_problem(module), _callable_problem(module, name)
+        if missing or problem:
+            yield f"module: {missing}" if missing else f"callable: {problem}"
     adapter = entry.get("eval_adapter")
-    if isinstance(adapter, str) and ":" in adapter and (problem := callables.problem(*adapter.split(":", 1))):
+    if isinstance(adapter, str) and ":" in adapter and (problem := _callable_problem(*adapter.split(":", 1))):
         yield f"eval_adapter: {problem}"
     for key in ("prompt", "output_schema", "eval_suite"):
         path = entry.get(key)
@@ -129,7 +128,7 @@ def _agent_problems(entry: Mapping[str, Any], root: Path) -> Iterator[str]:
 
 def _bad_schema(path: Path) -> str | None:
     try:
-        return schema_problem(json.loads(path.read_text("utf-8")))
+        return schema_problem(json.loads(read_again(path)))
     except (OSError, ValueError) as error:
         return str(error)
 
@@ -151,3 +150,71 @@ def _mapping(value: object) -> dict[str, Any]:
 
 def _strings(value: object) -> list[str]:
     return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
+
+
+def _callable_problem(module: str, name: str) -> str | None:
+    """Why `module` has no callable `name` (`function` or `Class.method`), or None if it has: read, never run."""
+    tree = _tree(module)
+    if isinstance(tree, str):
+        return tree
+    owner, _, method = name.partition(".")
+    known = _top_level(tree)
+    if owner not in known:
+        return f"no {owner!r} in {module} (has: {_public(known)})"
+    if method and method not in (methods := _methods(module, owner)) and "*" not in methods:
+        return f"no {method!r} in {module}.{owner} (has: {_public(methods)})"
+    return None
+
+
+def _public(names: Iterable[str]) -> str:
+    return ", ".join(sorted(name for name in names if not name.startswith("_"))) or "nothing"
+
+
+def _module_problem(module: str) -> str | None:
+    """Why `module` cannot be found, or None."""
+    tree = _tree(module)
+    return tree if isinstance(tree, str) else None
+
+
+@functools.lru_cache(maxsize=256)
+def _tree(module: str) -> ast.Module | str:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError):  # a parent is missing, or is not a package
+        spec = None
+    if spec is None or spec.origin is None:
+        return f"no module named {module!r}"
+    if not spec.origin.endswith(".py"):
+        return ast.Module([], [])
+    try:
+        return ast.parse(Path(spec.origin).read_bytes())
+    except (OSError, SyntaxError) as error:
+        return f"module {module!r} cannot be read: {error}"
+
+
+def _top_level(tree: ast.Module) -> dict[str, ast.AST]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name: node for node in tree.body if isinstance(node, kinds)}
+
+
+def _methods(module: str, owner: str, depth: int = 0) -> set[str]:
+    """The methods of a class, inherited ones too; `*` stands for a base that cannot be read."""
+    tree = _tree(module)
+    node = None if isinstance(tree, str) else _top_level(tree).get(owner)
+    if isinstance(tree, str) or not isinstance(node, ast.ClassDef) or depth > 8:
+        return {"*"}
+    found = {part.name for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
+    imported = {
+        alias.asname or alias.name: (line.module, alias.name)
+        for line in tree.body
+        if isinstance(line, ast.ImportFrom) and line.module and line.level == 0
+        for alias in line.names
+    }
+    for base in node.bases:
+        if not isinstance(base, ast.Name):
+            found.add("*")
+        elif base.id in imported:
+            found |= _methods(*imported[base.id], depth + 1)
+        else:
+            found |= _methods(module, base.id, depth + 1)
+    return found

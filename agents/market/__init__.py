@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from agents.domain import Domain, InputKind, Source
+from agents.domain import Domain, InputKind, Source, Starter
 from agents.market import arbitrage_finder, macro_watcher, worth
 from agents.market.analysts import ANALYSTS
 from agents.market.snapshot import CHECKS, SAMPLE, Snapshot
-from agents.market.starters import STARTERS
 from telemetry.edge.errors import BadInput
 
 _PREPARE: Final = {"macro": macro_watcher.payload, "quotes": arbitrage_finder.payload}
@@ -26,6 +26,13 @@ def open_source(mode: str, root: Path) -> Source:
     raise BadInput(f"--source-mode {mode}: allowed are snapshot, live")
 
 
+def _starters() -> Mapping[str, Starter]:
+    """What a new agent starts from; only who makes one pays for loading it."""
+    from agents.market.starters import STARTERS
+
+    return STARTERS
+
+
 DOMAIN: Final = Domain(
     inputs={
         kind: InputKind(check, _PREPARE[kind]) if kind in _PREPARE else InputKind(check)
@@ -36,7 +43,7 @@ DOMAIN: Final = Domain(
     came_true=worth.came_true,
     columns=worth.COLUMNS,
     analysts=ANALYSTS,
-    starters=STARTERS,
+    starters=_starters,
     agents=("macro_watcher", "geopolitical_risk", "arbitrage_finder", "vix_echo"),
     paths=(
         "agents/market",

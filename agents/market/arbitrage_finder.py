@@ -1,4 +1,4 @@
-"""Where can one buy and sell at a profit right now? Python prices every venue pair, the model decides which hold.
+"""Finds where one can buy and sell at a profit: Python prices every venue pair, the model decides which hold.
 
 A candidate is one way to buy a symbol at a venue's ask and sell it at another's bid, both in USD:
 
@@ -14,28 +14,23 @@ A candidate is one way to buy a symbol at a venue's ask and sell it at another's
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import product
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
-from agents.base import AnswerError, BaseAgent, InputError, Inputs, Item
-from agents.model.schema import listed
+from agents.base import BaseAgent, InputError, Inputs, Item, joined
+from agents.model.schema import listed, record, text
+from telemetry.edge.records import is_number
 
 STABLECOINS: Final = frozenset({"USDT", "USDC", "DAI", "TUSD", "BUSD", "FDUSD"})
 MAX_CANDIDATES = 60  # the most profitable; a prompt is paid for by the line
 
 JUDGEMENT: Final = listed(
-    {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["candidate_id", "rationale"],
-        "properties": {
-            "candidate_id": {"type": "string", "description": "the id of a candidate that is worth trading"},
-            "rationale": {"type": "string", "minLength": 1, "maxLength": 1000},
-        },
-    }
+    record(
+        candidate_id=text(description="the id of a candidate that is worth trading"),
+        rationale=text(minLength=1, maxLength=1000),
+    )
 )
 
 _KEPT = ("symbol", "buy_venue", "sell_venue", "profit_pct", "size", "notional_usd", "quote_age_s")
@@ -51,15 +46,11 @@ class ArbitrageFinder(BaseAgent):
             return []
         priced = {row["id"]: row for row in given["candidates"]}
         answer = await self.ask(given, JUDGEMENT)
-        found: dict[str, Item] = {}
-        for item in answer["items"]:
-            row = priced.get(item["candidate_id"])
-            if row is None:
-                raise AnswerError(
-                    f"the answer names a candidate that was not given: {item['candidate_id'][:40]!r}"
-                )
-            found[row["id"]] = {key: row[key] for key in _KEPT} | {"rationale": item["rationale"]}
-        return sorted(found.values(), key=lambda item: -float(item["profit_pct"]))
+        found = [
+            {key: row[key] for key in _KEPT} | {"rationale": item["rationale"]}
+            for item, row in joined(answer, "candidate_id", priced)
+        ]
+        return sorted(found, key=lambda item: -float(item["profit_pct"]))
 
 
 def payload(inputs: Inputs) -> dict[str, Any]:
@@ -119,11 +110,8 @@ def _quotes(inputs: Inputs, as_of: datetime) -> tuple[list[dict[str, Any]], int]
     given, fx = inputs.get("quotes"), inputs.get("fx") or {}
     if not isinstance(given, list) or not isinstance(fx, Mapping):
         raise InputError("quotes inputs: quotes must be a list and fx a mapping")
-    usable = []
-    for quote in given:
-        row = _quote(quote, fx, as_of) if isinstance(quote, Mapping) else None
-        if row is not None:
-            usable.append(row)
+    priced = [_quote(quote, fx, as_of) for quote in given if isinstance(quote, Mapping)]
+    usable = [quote for quote in priced if quote is not None]
     return usable, len(given) - len(usable)
 
 
@@ -131,7 +119,7 @@ def _quote(quote: Mapping[str, Any], fx: Mapping[str, Any], as_of: datetime) -> 
     base, slash, currency = str(quote.get("symbol", "")).partition("/")
     numbers = {key: quote.get(key) for key in ("bid", "ask", "bid_size", "ask_size")}
     fee = quote.get("fee_bps", 0)
-    if not slash or not _finite(fee) or not all(_finite(value) and value > 0 for value in numbers.values()):
+    if not slash or not is_number(fee) or not all(is_number(one) and one > 0 for one in numbers.values()):
         return None
     try:
         age_s = (as_of - _time(quote.get("ts"), "ts")).total_seconds()
@@ -152,15 +140,11 @@ def _usd(currency: str, fx: Mapping[str, Any]) -> tuple[str, float | None]:
     if currency == "USD":
         return "same", 1.0
     straight, inverse = fx.get(f"{currency}/USD"), fx.get(f"USD/{currency}")
-    if _finite(straight) and straight > 0:
+    if is_number(straight) and straight > 0:
         return "fx", float(straight)
-    if _finite(inverse) and inverse > 0:
+    if is_number(inverse) and inverse > 0:
         return "fx", 1 / float(inverse)
     return ("parity", 1.0) if currency in STABLECOINS else ("unknown", None)
-
-
-def _finite(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _time(value: object, where: str) -> datetime:

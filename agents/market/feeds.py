@@ -1,4 +1,4 @@
-"""What does a feed's document say? Pure parsers: FRED CSV, RSS and Atom, GDELT JSON, ccxt order books.
+"""Reads the documents of feeds by pure parsers: FRED CSV, RSS and Atom, GDELT JSON, ccxt order books.
 
 Each raises `SourceError` on anything that is not the documented format, error pages with status 200 included.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import html
 import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
+from xml.parsers import expat
 
 from agents.domain import SourceError
 from agents.market.snapshot import stamp
@@ -55,9 +58,8 @@ def fred(body: bytes, series_id: str) -> list[dict[str, Any]]:
             if not math.isfinite(float(value)):
                 raise ValueError(value)
         except ValueError:
-            raise SourceError(
-                f"line {number}: expected a date and a number, got {','.join(row)[:80]!r}"
-            ) from None
+            got = ",".join(row)[:80]
+            raise SourceError(f"line {number}: expected a date and a number, got {got!r}") from None
         points.append({"date": date, "value": float(value)})
     if not points:
         raise SourceError(f"{series_id}: no values")
@@ -78,9 +80,8 @@ def gdelt(body: bytes) -> list[Item]:
     for article in articles[:MAX_ITEMS]:
         try:
             seen = dt.datetime.strptime(article["seendate"], "%Y%m%dT%H%M%SZ").replace(tzinfo=dt.UTC)
-            item = Item(
-                seen, _clean(article.get("domain") or "GDELT")[:60], _clean(article["title"])[:MAX_TEXT]
-            )
+            site, title = article.get("domain") or "GDELT", article["title"]
+            item = Item(seen, _clean(site)[:60], _clean(title)[:MAX_TEXT])
         except (KeyError, TypeError, ValueError, AttributeError):
             continue  # one article without title or date is no reason to lose the others
         if item.text:
@@ -92,8 +93,6 @@ def gdelt(body: bytes) -> list[Item]:
 
 def rss(body: bytes) -> list[Item]:
     """RSS 2.0 or Atom. Documents with a DTD or entity declarations are refused: no feed needs them."""
-    from xml.parsers import expat
-
     decoded(body, "RSS")
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
@@ -126,20 +125,16 @@ def rss(body: bytes) -> list[Item]:
         elif path[-1] == "title" and path[-2:-1] in (["channel"], ["feed"]):
             feed_title = (feed_title + data)[:MAX_TEXT]
 
-    parser.StartDoctypeDeclHandler = refuse
-    parser.EntityDeclHandler = refuse
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = text
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text
     try:
         parser.Parse(body, True)
     except expat.ExpatError as problem:
         raise SourceError(f"not well-formed XML: {problem}") from None
     items = []
     for entry in found:
-        published = _date(
-            entry.get("pubdate") or entry.get("published") or entry.get("updated") or entry.get("date")
-        )
+        dates = [entry[name] for name in ("pubdate", "published", "updated", "date") if entry.get(name)]
+        published = _date(dates[0]) if dates else None
         title = _clean(entry.get("title", ""))[:MAX_TEXT]
         if published is not None and title:
             items.append(Item(published, _clean(feed_title)[:60] or "RSS", title))
@@ -148,13 +143,11 @@ def rss(body: bytes) -> list[Item]:
     return items
 
 
-def _date(text: str | None) -> dt.datetime | None:
+def _date(text: str) -> dt.datetime | None:
     """RFC 2822 (RSS) or ISO 8601 (Atom), in UTC; None when it is neither."""
-    from email.utils import parsedate_to_datetime
-
     for read in (dt.datetime.fromisoformat, parsedate_to_datetime):
         try:
-            moment = read((text or "").strip())
+            moment = read(text.strip())
             return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
         except (ValueError, TypeError, OverflowError):
             continue
@@ -163,8 +156,6 @@ def _date(text: str | None) -> dt.datetime | None:
 
 def _clean(text: str) -> str:
     """One line of text without markup, nothing hidden in it."""
-    import html
-
     return " ".join(clean(html.unescape(_TAGS.sub(" ", text))).split())
 
 
@@ -181,16 +172,7 @@ class Book:
 
     def quote(self, venue: str, symbol: str) -> dict[str, Any]:
         """As a line of a `quotes` payload."""
-        return {
-            "venue": venue,
-            "symbol": symbol,
-            "bid": self.bid,
-            "ask": self.ask,
-            "bid_size": self.bid_size,
-            "ask_size": self.ask_size,
-            "fee_bps": self.fee_bps,
-            "ts": stamp(self.ts),
-        }
+        return {"venue": venue, "symbol": symbol} | asdict(self) | {"ts": stamp(self.ts)}
 
 
 def books(exchange: Any, symbols: Sequence[str]) -> dict[str, Book]:
@@ -206,11 +188,7 @@ def books(exchange: Any, symbols: Sequence[str]) -> dict[str, Book]:
             (bid, bid_size, *_), (ask, ask_size, *_) = book["bids"][0], book["asks"][0]
             fee_bps = round(float(markets[symbol]["taker"]) * 1e4, 4)
             millis = book.get("timestamp")  # some venues give none: then the time of the answer
-            ts = (
-                asked_at
-                if millis is None
-                else min(asked_at, dt.datetime.fromtimestamp(millis / 1000, dt.UTC))
-            )
+            ts = min(asked_at, dt.datetime.fromtimestamp(millis / 1000, dt.UTC)) if millis else asked_at
             found[symbol] = Book(float(bid), float(ask), float(bid_size), float(ask_size), fee_bps, ts)
             if not 0 < found[symbol].bid <= found[symbol].ask < math.inf:
                 raise ValueError(f"bid {bid}, ask {ask}")

@@ -1,4 +1,4 @@
-"""Which headlines carry geopolitical risk, where, and how much? The model judges, Python checks and joins.
+"""Finds the headlines that carry geopolitical risk, where and how much: the model judges, Python checks and joins.
 
 A headline is untrusted text. One that talks to the model ("ignore previous instructions ...") is still only a
 headline: the answer keeps its schema, and the run's row says `injection_suspected` with the headline ids.
@@ -9,26 +9,21 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from agents.base import AnswerError, BaseAgent, InputError, Inputs, Item
-from agents.model.schema import listed
+from agents.base import BaseAgent, InputError, Inputs, Item, items_of, joined
+from agents.model.schema import listed, record, text
 
 REGIONS: Final = ("middle_east", "europe", "asia_pacific", "americas", "africa", "global", "none")
 CATEGORIES: Final = ("conflict", "sanctions", "coup", "terror", "cyber", "trade", "diplomacy", "other")
 MAX_TEXT = 600  # characters of a headline that reach the model; a longer one is not a headline
 
 JUDGEMENT: Final = listed(
-    {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["headline_id", "region", "risk_score", "category", "rationale"],
-        "properties": {
-            "headline_id": {"type": "string", "description": "the id of one of the given headlines"},
-            "region": {"type": "string", "enum": list(REGIONS)},
-            "risk_score": {"type": "number", "minimum": 0, "maximum": 100},
-            "category": {"type": "string", "enum": list(CATEGORIES)},
-            "rationale": {"type": "string", "minLength": 1, "maxLength": 1000},
-        },
-    }
+    record(
+        headline_id=text(description="the id of one of the given headlines"),
+        region=text(*REGIONS),
+        risk_score={"type": "number", "minimum": 0, "maximum": 100},
+        category=text(*CATEGORIES),
+        rationale=text(minLength=1, maxLength=1000),
+    )
 )
 
 _INJECTION = re.compile(
@@ -52,14 +47,8 @@ class GeopoliticalRisk(BaseAgent):
             return []
         answer = await self.ask({"as_of": inputs.get("as_of"), "headlines": headlines}, JUDGEMENT)
         texts = {line["id"]: line["text"] for line in headlines}
-        found: dict[str, Item] = {}
-        for item in answer["items"]:
-            if item["headline_id"] not in texts:
-                raise AnswerError(
-                    f"the answer names a headline that was not given: {item['headline_id'][:40]!r}"
-                )
-            found.setdefault(item["headline_id"], _risk(item, texts[item["headline_id"]], suspects))
-        return sorted(found.values(), key=lambda item: -float(item["risk_score"]))
+        risks = [_risk(item, text, suspects) for item, text in joined(answer, "headline_id", texts)]
+        return sorted(risks, key=lambda item: -float(item["risk_score"]))
 
 
 def injection_suspected(text: str) -> bool:
@@ -68,33 +57,17 @@ def injection_suspected(text: str) -> bool:
 
 
 def _risk(item: Item, text: str, suspects: list[str]) -> Item:
-    risk = {
-        "headline_id": item["headline_id"],
-        "region": item["region"],
-        "risk_score": item["risk_score"],
-        "headline": text,
-        "category": item["category"],
-        "rationale": item["rationale"],
-    }
+    risk = {name: item[name] for name in ("headline_id", "region", "risk_score")} | {"headline": text}
+    risk |= {name: item[name] for name in ("category", "rationale")}
     return risk | ({"injection_suspected": True} if item["headline_id"] in suspects else {})
 
 
 def _headlines(inputs: Inputs) -> list[dict[str, Any]]:
     """The headlines with an id and a text, each cut to a headline's length."""
-    given = inputs.get("headlines")
-    if not isinstance(given, list):
-        raise InputError("headlines inputs: headlines must be a list")
     found = []
-    for index, line in enumerate(given):
+    for index, line in enumerate(items_of(inputs, "headlines", "headlines inputs")):
         if not isinstance(line, dict) or not isinstance(line.get("text"), str) or not line.get("id"):
             raise InputError(f"headlines inputs: headlines.{index}: needs an id and a text")
-        text = " ".join(line["text"].split())[:MAX_TEXT]
-        found.append(
-            {
-                "id": str(line["id"]),
-                "published": line.get("published"),
-                "source": line.get("source"),
-                "text": text,
-            }
-        )
+        about = {"id": str(line["id"]), "published": line.get("published"), "source": line.get("source")}
+        found.append(about | {"text": " ".join(line["text"].split())[:MAX_TEXT]})
     return found

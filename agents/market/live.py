@@ -1,4 +1,4 @@
-"""What is the world doing now? Macro series from FRED, headlines from RSS and GDELT, order books through ccxt.
+"""The live source: macro series from FRED, headlines from RSS and GDELT, order books through ccxt.
 
 Public, no keys. Every macro series must answer (a missing one could hide the signal of the day); of the news feeds
 and of the venues some may fail, and the payload then names them under `missing`. Addresses can be changed through the
@@ -11,10 +11,11 @@ from __future__ import annotations
 import datetime as dt
 import os
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from agents.domain import Payload, SourceError
 from agents.market import feeds
@@ -24,9 +25,10 @@ from telemetry.edge import threads
 
 FRED_URL: Final = "https://fred.stlouisfed.org/graph/fredgraph.csv"
 GDELT_URL: Final = "https://api.gdeltproject.org/api/v2/doc/doc"
-GDELT_QUERY: Final = (
-    "(missile OR sanctions OR coup OR invasion OR ceasefire OR tariffs OR cyberattack) sourcelang:english"
-)
+GDELT_QUERY: Final = {
+    "query": "(missile OR sanctions OR coup OR invasion OR ceasefire OR tariffs OR cyberattack) sourcelang:english",
+    "mode": "artlist", "format": "json", "maxrecords": "75", "timespan": "24h",
+}  # fmt: skip
 RSS_URLS: Final = ("https://feeds.bbci.co.uk/news/world/rss.xml", "https://www.aljazeera.com/xml/rss/all.xml")
 VENUES: Final = ("kraken", "coinbase", "bitstamp")
 SYMBOLS: Final = ("BTC/USD", "ETH/USD", "BTC/EUR")
@@ -45,6 +47,7 @@ NEWS_HOURS: Final = 36
 MAX_HEADLINES: Final = 40
 BOOK_TIMEOUT_MS: Final = 10_000
 
+T = TypeVar("T")
 Exchanges = Callable[[str], Any]  # venue name -> an object with the ccxt methods
 
 
@@ -66,11 +69,8 @@ class Live:
     def from_env(cls, root: Path) -> Live:
         def setting(name: str, default: Sequence[str], separator: str | None) -> Sequence[str]:
             given = os.environ.get(name)
-            return (
-                default
-                if given is None
-                else [part.strip() for part in given.split(separator) if part.strip()]
-            )
+            parts = () if given is None else given.split(separator)
+            return default if given is None else [part.strip() for part in parts if part.strip()]
 
         return cls(
             web=Web(root / ".ratchet/cache"),
@@ -94,57 +94,40 @@ class Live:
         return checked(kind, loaders[kind](now) | {"synthetic": False})
 
     def _macro(self, now: dt.datetime) -> Payload:
-        since = (now - dt.timedelta(days=2 * HISTORY_DAYS)).date().isoformat()
-        waiting = {
-            name: threads.start(self._series(fred_id, since, now)) for name, (fred_id, *_) in SERIES.items()
-        }
-        problems = [problem for answer in waiting.values() if (problem := answer.exception())]
-        if problems:
-            raise SourceError("; ".join(dict.fromkeys(str(problem) for problem in problems)))
+        found, wrong = _at_once(
+            {name: partial(self._series, about[0], now) for name, about in SERIES.items()}
+        )
+        if wrong:
+            raise SourceError("; ".join(dict.fromkeys(map(str, wrong.values()))))
         series = [
-            {"id": name, "name": title, "unit": unit, "kind": kind, "history": waiting[name].result()}
+            {"id": name, "name": title, "unit": unit, "kind": kind, "history": found[name]}
             for name, (_, title, unit, kind) in SERIES.items()
         ]
         return {"as_of": now.date().isoformat(), "series": series}
 
-    def _series(self, fred_id: str, since: str, now: dt.datetime) -> Callable[[], list[dict[str, Any]]]:
-        def load() -> list[dict[str, Any]]:
-            url = f"{self.fred_url}?{urllib.parse.urlencode({'id': fred_id, 'cosd': since})}"
-            points = self.web.get(url, lambda body: feeds.fred(body, fred_id), MACRO_KEEP_S)
-            today = now.date().isoformat()
-            known = [point for point in points if point["date"] <= today][-HISTORY_DAYS:]
-            oldest = (now - dt.timedelta(days=DEAD_AFTER_DAYS)).date().isoformat()
-            if not known or known[-1]["date"] < oldest:
-                raise SourceError(f"FRED {fred_id}: nothing since {oldest}; is the series discontinued?")
-            return known
+    def _series(self, fred_id: str, now: dt.datetime) -> list[dict[str, Any]]:
+        def day(ago: int) -> str:
+            return (now - dt.timedelta(days=ago)).date().isoformat()
 
-        return load
+        url = f"{self.fred_url}?{urllib.parse.urlencode({'id': fred_id, 'cosd': day(2 * HISTORY_DAYS)})}"
+        points = self.web.get(url, lambda body: feeds.fred(body, fred_id), MACRO_KEEP_S)
+        known = [point for point in points if point["date"] <= day(0)][-HISTORY_DAYS:]
+        oldest = day(DEAD_AFTER_DAYS)
+        if not known or known[-1]["date"] < oldest:
+            raise SourceError(f"FRED {fred_id}: nothing since {oldest}; is the series discontinued?")
+        return known
 
     def _headlines(self, now: dt.datetime) -> Payload:
-        query = {
-            "query": GDELT_QUERY,
-            "mode": "artlist",
-            "format": "json",
-            "maxrecords": "75",
-            "timespan": "24h",
-        }
         asked = dict.fromkeys(self.rss_urls, feeds.rss)
         if self.gdelt_url:
-            asked[f"{self.gdelt_url}?{urllib.parse.urlencode(query)}"] = feeds.gdelt
-
-        def ask(url: str, parse: feeds.Parser) -> Callable[[], list[feeds.Item]]:
-            return lambda: self.web.get(url, parse, NEWS_KEEP_S)
-
-        waiting = [threads.start(ask(url, parse)) for url, parse in asked.items()]
-        items: list[feeds.Item] = []
-        missing: list[str] = []
-        for answer in waiting:
-            try:
-                items += answer.result()
-            except SourceError as problem:
-                missing.append(str(problem))
+            asked[f"{self.gdelt_url}?{urllib.parse.urlencode(GDELT_QUERY)}"] = feeds.gdelt
+        found, wrong = _at_once(
+            {url: partial(self.web.get, url, parse, NEWS_KEEP_S) for url, parse in asked.items()}
+        )
+        missing = [str(problem) for problem in wrong.values()]
         since = now - dt.timedelta(hours=NEWS_HOURS)
-        fresh = {item.text.casefold(): item for item in items if since <= item.published <= now}
+        items = [item for feed in found.values() for item in feed if since <= item.published <= now]
+        fresh = {item.text.casefold(): item for item in items}
         newest = sorted(fresh.values(), key=lambda item: (item.published, item.text))[-MAX_HEADLINES:]
         if not newest:
             said = "; ".join(missing) or "every feed is older"
@@ -158,33 +141,34 @@ class Live:
     def _quotes(self, now: dt.datetime) -> Payload:
         make = self.exchange or ccxt_exchange()
         foreign = {symbol.split("/")[1] for symbol in self.symbols} - {"USD"}
-        pairs = [f"{currency}/USD" for currency in sorted(foreign)]
+        wanted = [*self.symbols, *(pairs := [f"{currency}/USD" for currency in sorted(foreign)])]
 
-        def ask(venue: str) -> Callable[[], dict[str, feeds.Book]]:
-            return lambda: feeds.books(make(venue), [*self.symbols, *pairs])
+        def books_at(venue: str) -> dict[str, feeds.Book]:
+            return feeds.books(make(venue), wanted)
 
-        waiting = {venue: threads.start(ask(venue)) for venue in self.venues}
-        quotes: list[dict[str, Any]] = []
+        found, wrong = _at_once({venue: partial(books_at, venue) for venue in self.venues})
+        missing = [f"{venue}: {type(why).__name__}: {why}"[:300] for venue, why in wrong.items()]
         fx: dict[str, float] = {}
-        missing: list[str] = []
-        for venue, answer in waiting.items():
-            try:
-                books = answer.result()
-            except Exception as problem:  # noqa: BLE001 - ccxt passes on whatever its transport raises; it is named
-                missing.append(f"{venue}: {type(problem).__name__}: {problem}"[:300])
-                continue
+        quotes: list[dict[str, Any]] = []
+        for venue, books in found.items():
             for pair in pairs:
                 if pair in books:
                     fx.setdefault(pair, (books[pair].bid + books[pair].ask) / 2)
             quotes += [books[symbol].quote(venue, symbol) for symbol in self.symbols if symbol in books]
-        usable = [
-            quote for quote in quotes if quote["symbol"].split("/")[1] in {"USD", *(pair[:-4] for pair in fx)}
-        ]
+        priced = {"USD", *(pair.removesuffix("/USD") for pair in fx)}
+        usable = [quote for quote in quotes if quote["symbol"].split("/")[1] in priced]
         if len({quote["venue"] for quote in usable}) < 2:
             raise SourceError(f"quotes: fewer than two venues answered: {'; '.join(missing) or 'no books'}")
         as_of = max(self.now(), now)  # the books came in after `now` was read
         payload: Payload = {"as_of": stamp(as_of), "quotes": usable, "fx": fx}
         return payload | ({"missing": missing} if missing else {})
+
+
+def _at_once(asked: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], dict[str, BaseException]]:
+    """Each in a thread of its own: what came, and what went wrong (ccxt passes on whatever its transport raises)."""
+    waiting = {name: threads.start(work) for name, work in asked.items()}
+    wrong = {name: why for name, answer in waiting.items() if (why := answer.exception()) is not None}
+    return {name: answer.result() for name, answer in waiting.items() if name not in wrong}, wrong
 
 
 def ccxt_exchange() -> Exchanges:

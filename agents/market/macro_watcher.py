@@ -1,4 +1,4 @@
-"""Did a macro series move in a way that matters? Python measures the move, the model judges it.
+"""Watches macro series for moves that matter: Python measures a move, the model judges it.
 
 Features of a series, all from points dated on or before `as_of`:
 
@@ -24,8 +24,9 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
-from agents.base import AnswerError, BaseAgent, InputError, Inputs, Item
-from agents.model.schema import listed
+from agents.base import BaseAgent, InputError, Inputs, Item, items_of, joined
+from agents.model.schema import listed, record, text
+from telemetry.edge.records import is_number
 
 TRAILING = 60  # changes behind a z-score: about a quarter of a year
 RECENT = 10  # changes that make up "now" in vol_ratio
@@ -38,17 +39,12 @@ SIGNALS: Final = (
 REGIMES: Final = ("calm", "normal", "stressed")
 
 JUDGEMENT: Final = listed(
-    {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["series", "signal", "regime", "rationale"],
-        "properties": {
-            "series": {"type": "string", "description": "the id of one of the given series"},
-            "signal": {"type": "string", "enum": list(SIGNALS)},
-            "regime": {"type": "string", "enum": list(REGIMES)},
-            "rationale": {"type": "string", "minLength": 1, "maxLength": 1000},
-        },
-    }
+    record(
+        series=text(description="the id of one of the given series"),
+        signal=text(*SIGNALS),
+        regime=text(*REGIMES),
+        rationale=text(minLength=1, maxLength=1000),
+    )
 )
 
 
@@ -60,36 +56,21 @@ class MacroWatcher(BaseAgent):
         given = payload(inputs)
         measured = {row["series"]: row for row in given["series"]}
         answer = await self.ask(given, JUDGEMENT)
-        found: dict[str, Item] = {}
-        for item in answer["items"]:
-            row = measured.get(item["series"])
-            if row is None:
-                raise AnswerError(f"the answer names a series that was not given: {item['series'][:40]!r}")
-            found.setdefault(item["series"], _signal(item, row))
-        return list(found.values())
+        return [_signal(item, row) for item, row in joined(answer, "series", measured)]
 
 
 def _signal(item: Item, row: Mapping[str, Any]) -> Item:
     """The model's judgement with the measured numbers; a data error has no change worth the name."""
-    broken = item["signal"] == "data_error"
-    return {
-        "series": item["series"],
-        "signal": item["signal"],
-        "value": row["value"],
-        "daily_change": None if broken else row["daily_change"],
-        "change_pp": None if broken else row["change_pp"],
-        "z_score": None if broken else row["z_score"],
-        "regime": item["regime"],
-        "rationale": item["rationale"],
-    }
+    broken, changes = item["signal"] == "data_error", ("daily_change", "change_pp", "z_score")
+    said = {"series": item["series"], "signal": item["signal"], "value": row["value"]}
+    said |= {name: None if broken else row[name] for name in changes}
+    return said | {"regime": item["regime"], "rationale": item["rationale"]}
 
 
 def payload(inputs: Inputs) -> dict[str, Any]:
     """What the model is asked about: the features of every series."""
     as_of = _day(inputs.get("as_of"), "as_of")
-    series = inputs.get("series")
-    if not isinstance(series, list):
-        raise InputError("macro inputs: series must be a list")
+    series = items_of(inputs, "series", "macro inputs")
     return {"as_of": as_of.isoformat(), "series": [features(entry, as_of) for entry in series]}
 
 
@@ -112,7 +93,7 @@ def features(series: Mapping[str, Any], as_of: date) -> dict[str, Any]:
         return row
     gap = max(1, weekdays(points[-2][0], last))
     changes = [_change(a, b, rate) for a, b in pairwise(values)]
-    before = changes[:-1][-TRAILING:]
+    before, earlier = changes[:-1][-TRAILING:], changes[:-RECENT]
     z = _z(changes[-1], before)
     row |= {
         "previous": values[-2],
@@ -122,9 +103,7 @@ def features(series: Mapping[str, Any], as_of: date) -> dict[str, Any]:
         "z_gap_adjusted": None if z is None else _round(z / math.sqrt(gap), 3),
         "gap_days": gap,
         "history_n": len(before),
-        "vol_ratio": _round(
-            _ratio(_deviation(changes[-RECENT:]), _deviation(changes[:-RECENT][-TRAILING:])), 3
-        ),
+        "vol_ratio": _round(_ratio(_deviation(changes[-RECENT:]), _deviation(earlier[-TRAILING:])), 3),
         "jump_ratio": _round(_ratio(values[-1], _median(values[:-1][-LEVELS:])), 3),
     }
     return row
@@ -139,13 +118,10 @@ def weekdays(start: date, end: date) -> int:
 
 def _points(series: Mapping[str, Any], as_of: date) -> list[tuple[date, float]]:
     """Usable points, oldest first, none from the future. A hole in the feed (null, NaN, text) is no point."""
-    history = series.get("history")
-    if not isinstance(history, list):
-        raise InputError(f"macro inputs: {series.get('id')}: history must be a list")
     found: dict[date, float] = {}
-    for point in history:
+    for point in items_of(series, "history", f"macro inputs: {series.get('id')}"):
         value = point.get("value") if isinstance(point, dict) else None
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if is_number(value):
             day = _day(point.get("date"), f"{series.get('id')}.history.date")
             if day <= as_of:
                 found[day] = float(value)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from agents.domain import Payload, SourceError
+from telemetry.edge.records import is_number
 
 SAMPLE: Final = "agents/sample/market.jsonl"
 HISTORY_DAYS: Final = 90  # trading days of history in a macro payload
+_REBUILT: Final = "`python -m agents.sample_market` rebuilds it"
 QUOTED_AT: Final = "14:00:00"  # UTC; the sample's news and quotes are as of this time of day
 
 
@@ -41,11 +42,7 @@ class Snapshot:
         day = as_of or days[-1]
         if day not in self._index or day < days[0]:
             raise SourceError(f"{self.path}: no trading day {day} (from {days[0]} to {days[-1]})")
-        builders: dict[str, Callable[[int], Payload]] = {
-            "macro": self._macro,
-            "headlines": self._headlines,
-            "quotes": self._quotes,
-        }
+        builders = {"macro": self._macro, "headlines": self._headlines, "quotes": self._quotes}
         if kind not in builders:
             raise SourceError(f"{self.path}: no input of kind {kind!r}; there are {', '.join(builders)}")
         try:
@@ -63,15 +60,11 @@ class Snapshot:
             self._index = {line["date"]: n for n, line in enumerate(lines)}
             self._about, self._lines = about, lines
         except OSError as problem:
-            raise SourceError(
-                f"{self.path}: {problem.strerror}; `python -m agents.sample_market` rebuilds it"
-            ) from None
+            raise SourceError(f"{self.path}: {problem.strerror}; {_REBUILT}") from None
         except (ValueError, KeyError, TypeError) as problem:
             raise SourceError(f"{self.path}: not a sample market: {problem!r}") from problem
         if not any("headlines" in line for line in lines):
-            raise SourceError(
-                f"{self.path}: no trading days in it; `python -m agents.sample_market` rebuilds it"
-            )
+            raise SourceError(f"{self.path}: no trading days in it; {_REBUILT}")
 
     def _macro(self, at: int) -> Payload:
         """Values as published by then: a late one is missing, a wrong one is wrong until its revision came."""
@@ -104,20 +97,12 @@ class Snapshot:
     def _quotes(self, at: int) -> Payload:
         line = self._lines[at]
         now = dt.datetime.fromisoformat(f"{line['date']}T{QUOTED_AT}+00:00")
+        named = ("venue", "symbol", "bid", "ask", "bid_size", "ask_size")
         quotes = []
-        for venue, symbol, bid, ask, bid_size, ask_size, age_s in line["quotes"]:
-            quotes.append(
-                {
-                    "venue": venue,
-                    "symbol": symbol,
-                    "bid": bid,
-                    "ask": ask,
-                    "bid_size": bid_size,
-                    "ask_size": ask_size,
-                    "fee_bps": self._about["fee_bps"][venue],
-                    "ts": stamp(now - dt.timedelta(seconds=age_s)),
-                }
-            )
+        for *figures, age_s in line["quotes"]:
+            quote = dict(zip(named, figures, strict=True))
+            fee, moment = self._about["fee_bps"][quote["venue"]], now - dt.timedelta(seconds=age_s)
+            quotes.append(quote | {"fee_bps": fee, "ts": stamp(moment)})
         return {"as_of": stamp(now), "quotes": quotes, "fx": line["fx"]}
 
 
@@ -149,7 +134,7 @@ def _check_macro(payload: Payload) -> None:
         if dates[-1] > payload["as_of"]:
             raise SourceError(f"macro: {name}: {dates[-1]} is after {payload['as_of']}")
         for point in history:
-            if not _finite(point["value"]):
+            if not is_number(point["value"]):
                 raise SourceError(f"macro: {name}: {point['date']}: {point['value']!r} is not a number")
 
 
@@ -159,9 +144,8 @@ def _check_headlines(payload: Payload) -> None:
         if not headline["text"].strip():
             raise SourceError(f"headlines: {headline['id']}: no text")
         if headline["published"] > until:
-            raise SourceError(
-                f"headlines: {headline['id']}: published {headline['published']}, after {until}"
-            )
+            said = f"published {headline['published']}, after {until}"
+            raise SourceError(f"headlines: {headline['id']}: {said}")
 
 
 def _check_quotes(payload: Payload) -> None:
@@ -169,18 +153,15 @@ def _check_quotes(payload: Payload) -> None:
     for quote in _filled(payload, "quotes"):
         where = f"quotes: {quote['venue']} {quote['symbol']}"
         for field in ("bid", "ask", "bid_size", "ask_size", "fee_bps"):
-            if (
-                not _finite(quote[field])
-                or quote[field] < 0
-                or (quote[field] == 0 and field in ("bid", "ask"))
-            ):
+            value = quote[field]
+            if not is_number(value) or value < 0 or (value == 0 and field in ("bid", "ask")):
                 raise SourceError(f"{where}: {field} is {quote[field]!r}")
         if quote["ask"] < quote["bid"]:
             raise SourceError(f"{where}: ask {quote['ask']} below bid {quote['bid']}")
         if dt.datetime.fromisoformat(quote["ts"]) > now:
             raise SourceError(f"{where}: quoted at {quote['ts']}, after {payload['as_of']}")
     for pair, rate in payload.get("fx", {}).items():
-        if not _finite(rate) or rate <= 0:
+        if not is_number(rate) or rate <= 0:
             raise SourceError(f"quotes: fx {pair} is {rate!r}")
 
 
@@ -189,10 +170,6 @@ def _filled(payload: Mapping[str, Any], field: str) -> list[Any]:
     if not isinstance(items, list) or not items:
         raise SourceError(f"{field}: empty; an empty answer is not a quiet day")
     return items
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 CHECKS: Final = {"macro": _check_macro, "headlines": _check_headlines, "quotes": _check_quotes}

@@ -1,4 +1,4 @@
-"""How does a document come from the web? With a time limit, a size limit, a short memory, and no surprises.
+"""Fetches documents from the web: with a time limit, a size limit, a short memory, and no surprises.
 
 Only a body that its parser accepts is remembered (`.ratchet/cache`), so an error page never lives on in the cache.
 Whatever goes wrong is one `SourceError` that names the host.
@@ -7,18 +7,17 @@ Whatever goes wrong is one `SourceError` that names the host.
 from __future__ import annotations
 
 import hashlib
-import os
+import http.client
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from agents.domain import SourceError
 from telemetry.edge.files import write_atomic
-
-if TYPE_CHECKING:
-    from urllib.request import OpenerDirector
 
 USER_AGENT: Final = "ratchet/0.1 (scheduled market agents; one request per source and run)"
 TRY_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
@@ -56,89 +55,65 @@ class Web:
         return document
 
     def _download(self, url: str) -> bytes:
-        import http.client
-        import urllib.error
-
         for last_try in (False, True):
+            pause = self.pause_s
             try:
                 return self._once(url)
             except urllib.error.HTTPError as problem:
-                pause = _retry_after(problem.headers.get("Retry-After"), self.pause_s)
+                asked = problem.headers.get("Retry-After") or ""
+                pause = float(asked) if asked.isdigit() else pause
                 if last_try or problem.code not in TRY_AGAIN or pause > LONGEST_PAUSE_S:
                     raise SourceError(f"{_named(url)}: HTTP {problem.code} {problem.reason}") from None
-            except TimeoutError:
-                raise SourceError(f"{_named(url)}: no whole answer within {self.timeout_s:g} s") from None
-            except (OSError, http.client.HTTPException) as problem:  # URLError is an OSError
+            except (OSError, http.client.HTTPException) as problem:  # URLError and TimeoutError are OSErrors
                 reason = getattr(problem, "reason", None) or problem
                 if isinstance(reason, TimeoutError):
                     raise SourceError(f"{_named(url)}: no whole answer within {self.timeout_s:g} s") from None
                 if last_try:
                     raise SourceError(f"{_named(url)}: {type(reason).__name__}: {reason}") from None
-                pause = self.pause_s
             time.sleep(pause)
         raise AssertionError("unreachable")
 
     def _once(self, url: str) -> bytes:
-        import urllib.request
-
         if not url.startswith(("http://", "https://")):
             raise SourceError(f"{url[:80]}: not an http(s) address")
         deadline = time.monotonic() + self.timeout_s
-        request = urllib.request.Request(
-            url, headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-        )
-        chunks: list[bytes] = []
-        size = 0
+        headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
+        request, body = urllib.request.Request(url, headers=headers), bytearray()
         with _opener().open(request, timeout=self.timeout_s) as answer:
             coding = answer.headers.get("Content-Encoding", "identity")
             if coding != "identity":
                 raise SourceError(f"{_named(url)}: answered in {coding!r}, which was not asked for")
             while chunk := answer.read1(65_536):
-                chunks.append(chunk)
-                size += len(chunk)
-                if size > self.max_bytes:
+                body += chunk
+                if len(body) > self.max_bytes:
                     raise SourceError(f"{_named(url)}: more than {self.max_bytes:,} bytes")
                 if time.monotonic() > deadline:
                     raise TimeoutError
             announced = answer.headers.get("Content-Length")
-        if announced is not None and announced.isdigit() and int(announced) != size:
-            raise SourceError(f"{_named(url)}: cut off after {size:,} of {int(announced):,} bytes")
-        if size == 0:
+        if announced is not None and announced.isdigit() and int(announced) != len(body):
+            raise SourceError(f"{_named(url)}: cut off after {len(body):,} of {int(announced):,} bytes")
+        if not body:
             raise SourceError(f"{_named(url)}: empty answer")
-        return b"".join(chunks)
+        return bytes(body)
 
 
 def decoded(body: bytes, wanted: str) -> str:
     """The body as text; an HTML page where data was due is an error page, whatever its status said."""
     text = body.decode("utf-8-sig", "replace")
-    start = text.lstrip()[:200].lower()
-    if start.startswith(("<!doctype html", "<html")):
+    if text.lstrip()[:200].lower().startswith(("<!doctype html", "<html")):
         raise SourceError(f"an HTML page instead of {wanted}")
     return text
 
 
-def _opener() -> OpenerDirector:
+def _opener() -> urllib.request.OpenerDirector:
     """HTTP and HTTPS only: a redirect to `file:` or `ftp:` has no handler."""
-    import urllib.request as web
-
-    opener = web.OpenerDirector()
-    for handler in (
-        web.ProxyHandler(),
-        web.HTTPHandler(),
-        web.HTTPSHandler(),
-        web.HTTPRedirectHandler(),
-        web.HTTPDefaultErrorHandler(),
-        web.HTTPErrorProcessor(),
-        web.UnknownHandler(),
-    ):
-        opener.add_handler(handler)
+    opener = urllib.request.OpenerDirector()
+    kinds = "Proxy", "HTTP", "HTTPS", "HTTPRedirect", "HTTPDefaultError", "Unknown"
+    for handler in (*(f"{kind}Handler" for kind in kinds), "HTTPErrorProcessor"):
+        opener.add_handler(getattr(urllib.request, handler)())
     return opener
-
-
-def _retry_after(header: str | None, otherwise: float) -> float:
-    return float(header) if header is not None and header.isdigit() else otherwise
 
 
 def _named(url: str) -> str:
     """The address without its query, which may be long or hold a key."""
-    return os.fspath(url).split("?", 1)[0]
+    return url.split("?", 1)[0]

@@ -8,7 +8,6 @@ from typing import Any, Final
 from agents.domain import Column, Signals
 from telemetry.read.intervals import wilson
 
-FULL_STRENGTH: Final = {"profit_pct": 2.0, "risk_score": 100.0, "|daily_change|": 0.10}
 OPPORTUNITY_PCT: Final = 0.1  # net profit from which an opportunity counts, in percent
 TRADING_DAYS_PER_WEEK: Final = 5
 
@@ -58,16 +57,12 @@ def fills(runs: Sequence[Row], outcomes: Sequence[Row]) -> dict[str, Any] | None
     named &= filled.keys()
     if not named:
         return None
-    done = sum(filled[one] for one in named)
-    interval = wilson(done, len(named))
-    return {
-        "named": len(named),
-        "fill_rate": done / len(named),
-        "fill_rate_interval": list(interval) if interval else None,
-    }
+    done, of = sum(filled[one] for one in named), len(named)
+    return {"named": of, "fill_rate": done / of, "fill_rate_interval": list(wilson(done, of) or ())}
 
 
-SIGNALS: Final = Signals(FULL_STRENGTH, signal_key, best_profit)
+# How strong a signal is: as scoring version 1.0 has it (telemetry/reward.py), whose fields are those of our outputs.
+SIGNALS: Final = Signals(key=signal_key, figures=best_profit)
 COLUMNS: Final = (
     Column("opportunities", "opportunities/week", opportunities, lambda found: f"{found['per_week']:.1f}"),
     Column("fills", "fill rate", fills, lambda found: f"{100 * found['fill_rate']:.0f} %"),

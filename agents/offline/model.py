@@ -12,13 +12,15 @@ Rows and reports say `provider: "offline"`; it costs 0.0 USD, a token is taken a
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.model.call import Completion, Message, Model, log_call, trial_label
-from agents.offline import noise, rules
+from agents.offline import rules
 from agents.offline.analysts import GENERIC
 from agents.offline.vocabulary import Analyst, chosen
 
@@ -51,6 +53,9 @@ class OfflineModel(Model):
         """One answer, logged like any model's. Sampling options mean nothing here."""
         start = time.perf_counter()
         system, user = _texts(messages)
+        known = chosen(self.analysts, rules.read(system), payload := _payload(user)) is not None
+        if not known:
+            _warn_unknown(str(payload.get("task") or "a question without a task"))
         data = self.answer(system, user, schema)
         raw = json.dumps(data, ensure_ascii=False)
         call = Completion(
@@ -66,7 +71,7 @@ class OfflineModel(Model):
             cost_usd=0.0,
             cost_source="provider",
             latency_ms=round((time.perf_counter() - start) * 1000, 3),
-            finish_reason="stop",
+            finish_reason="stop" if known else "no_analyst",
         )
         log_call(call)
         return call
@@ -78,6 +83,8 @@ class OfflineModel(Model):
         analyst = chosen(self.analysts, told, payload)
         answer = {"items": []} if analyst is None else analyst.answer(told, payload)
         if self.noise:
+            from agents.offline import noise
+
             draw = noise.generator(str(self.seed), trial_label.get(), system, user)
             subjects = [one.subject for one in self.analysts.values() if one.subject]
             answer = noise.perturbed(answer, payload, schema, self.noise, draw, subjects)
@@ -133,6 +140,13 @@ def _payload(user: str) -> dict[str, Any]:
     except ValueError:
         return {"text": user}
     return payload if isinstance(payload, dict) else {"value": payload}
+
+
+@functools.cache
+def _warn_unknown(task: str) -> None:
+    """Once per task and process: an agent that it has no analyst for would score 0 without a word."""
+    said = "its prompt names none (`analyst:` in its rules), and the domain has none for it"
+    print(f"offline model: no analyst for {task}: {said}; the answer is empty", file=sys.stderr)
 
 
 def _tokens(text: str) -> int:

@@ -9,27 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agents.base import BaseAgent, InputError, Inputs, Item
+from agents.base import BaseAgent, InputError, Inputs, Item, items_of
 from agents.manifest import protection
-from agents.model.schema import listed
+from agents.model.schema import listed, record, text
 
 ACTIONS: Final = ("prompt_change", "code_patch", "retire_review", "reject")
 PRIORITIES: Final = ("P0", "P1", "P2")
 
 JUDGEMENT: Final = listed(
-    {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["finding_id", "action", "target", "change", "why", "priority"],
-        "properties": {
-            "finding_id": {"type": "string", "description": "the id of one of the given findings"},
-            "action": {"type": "string", "enum": list(ACTIONS)},
-            "target": {"type": "string", "maxLength": 300, "description": "path to change, or agent name"},
-            "change": {"type": "string", "maxLength": 2000},
-            "why": {"type": "string", "minLength": 1, "maxLength": 1000},
-            "priority": {"type": "string", "enum": list(PRIORITIES)},
-        },
-    }
+    record(
+        finding_id=text(description="the id of one of the given findings"),
+        action=text(*ACTIONS),
+        target=text(maxLength=300, description="path to change, or agent name"),
+        change=text(maxLength=2000),
+        why=text(minLength=1, maxLength=1000),
+        priority=text(*PRIORITIES),
+    )
 )
 
 
@@ -50,20 +45,13 @@ class MetaAgent(BaseAgent):
 
 def payload(inputs: Inputs) -> dict[str, Any]:
     """What the model is asked about: findings, each with the protected paths it mentions."""
-    findings, protected = inputs.get("findings"), _strings(inputs.get("protected_paths"))
-    if not isinstance(findings, list):
-        raise InputError("findings inputs: findings must be a list")
+    protected = _strings(inputs.get("protected_paths"))
     rows = []
-    for index, finding in enumerate(findings):
+    for index, finding in enumerate(items_of(inputs, "findings", "findings inputs")):
         if not isinstance(finding, Mapping) or not finding.get("id"):
             raise InputError(f"findings inputs: findings.{index}: needs an id")
-        rows.append(
-            {
-                **finding,
-                "id": str(finding["id"]),
-                "protected_mentions": protection.mentions(finding, protected),
-            }
-        )
+        mentioned = protection.mentions(finding, protected)
+        rows.append({**finding, "id": str(finding["id"]), "protected_mentions": mentioned})
     editable = inputs.get("editable") if isinstance(inputs.get("editable"), Mapping) else {}
     return {
         "findings": rows,

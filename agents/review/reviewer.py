@@ -1,4 +1,4 @@
-"""What is wrong with another agent's outputs? Python measures, the model names defects and quotes its evidence.
+"""Reviews another agent's outputs: Python measures, the model names defects and quotes its evidence.
 
 Per reviewed item the model gets, beside the item itself: `rationale_words`, `numbers_not_in_item` (numbers its
 rationale cites that no field of the item holds), `age_days` (of the item's own date, if it has one). For the
@@ -9,14 +9,14 @@ kept but ranked last, and counted on the run's row as `unquoted_evidence`.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from agents.base import AnswerError, BaseAgent, InputError, Inputs, Item
-from agents.model.schema import listed
+from agents.base import AnswerError, BaseAgent, Inputs, Item, items_of
+from agents.model.schema import listed, record, text
+from telemetry.edge.records import is_number
 
 DEFECTS: Final = (
     "schema", "out_of_range", "contradiction", "unsupported", "duplicate", "stale", "missing_rationale",
@@ -30,29 +30,21 @@ BLINK_MS = (
 )
 MAX_ITEMS = 50  # reviewed at once; an agent with more has another problem
 
+_INDEX: Final = {
+    "type": ["integer", "null"],
+    "minimum": 0,
+    "description": "index of the item, null for the agent",
+}
+_TEXT: Final = {"type": "string", "minLength": 1}
 JUDGEMENT: Final = listed(
-    {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["defect", "item", "title", "evidence", "impact", "severity"],
-        "properties": {
-            "defect": {"type": "string", "enum": list(DEFECTS)},
-            "item": {
-                "type": ["integer", "null"],
-                "minimum": 0,
-                "description": "index of the item, null for the agent",
-            },
-            "title": {"type": "string", "minLength": 1, "maxLength": 200},
-            "evidence": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 1000,
-                "description": "quoted from the input",
-            },
-            "impact": {"type": "string", "minLength": 1, "maxLength": 500},
-            "severity": {"type": "string", "enum": list(SEVERITIES)},
-        },
-    }
+    record(
+        defect=text(*DEFECTS),
+        item=_INDEX,
+        title=_TEXT | {"maxLength": 200},
+        evidence=_TEXT | {"maxLength": 1000, "description": "quoted from the input"},
+        impact=_TEXT | {"maxLength": 500},
+        severity=text(*SEVERITIES),
+    )
 )
 
 # A number of its own: not part of a name or date ("10-year", "Q3", "2026-03-02")
@@ -88,9 +80,7 @@ def quoted(evidence: str, inputs: Inputs) -> bool:
 
 def payload(inputs: Inputs) -> dict[str, Any]:
     """What the model is asked about: items with their measured features, and telemetry against the baseline."""
-    outputs = inputs.get("outputs")
-    if not isinstance(outputs, list):
-        raise InputError("outputs inputs: outputs must be a list")
+    outputs = items_of(inputs, "outputs", "outputs inputs")
     telemetry, baseline = _numbers(inputs.get("telemetry")), _numbers(inputs.get("baseline"))
     items = [
         {"index": index, "item": item, **_features(item, inputs.get("as_of"))}
@@ -129,7 +119,7 @@ def _strange_numbers(text: str, fields: Mapping[str, Any]) -> Iterator[str]:
     elsewhere = " ".join(
         str(value) for key, value in fields.items() if key != "rationale" and isinstance(value, str)
     )
-    held = [abs(float(value)) for value in fields.values() if _is_number(value)]
+    held = [abs(float(value)) for value in fields.values() if is_number(value)]
     held += [abs(float(number.replace(",", ""))) for number in _NUMBER.findall(elsewhere)]
     for cited in set(_NUMBER.findall(text)):
         number = abs(float(cited.replace(",", "")))
@@ -161,15 +151,8 @@ def _moment(value: object) -> datetime | None:
 
 
 def _numbers(value: object) -> dict[str, float]:
-    return (
-        {key: number for key, number in value.items() if _is_number(number)}
-        if isinstance(value, Mapping)
-        else {}
-    )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    given = value.items() if isinstance(value, Mapping) else ()
+    return {key: number for key, number in given if is_number(number)}
 
 
 def _latency_ratio(now: float | None, before: float | None) -> float | None:

@@ -8,7 +8,7 @@ a reason that was not the agent's. The replay stops early when the budget is use
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,27 +35,15 @@ class Replay:
 
 
 async def replay(
-    specs: Sequence[AgentSpec],
-    days: Sequence[str],
-    runner: Runner,
-    inputs: Inputs,
-    done: Callable[[Result], None],
-    concurrency: int,
+    specs: Sequence[AgentSpec], days: Sequence[str], runner: Runner, inputs: Inputs, concurrency: int
 ) -> Replay:
     """Run every agent on every day, oldest first, `concurrency` at a time."""
     known = already_replayed(runner.prompts.repo)
-    outcome = Replay(days)
-
-    def todo() -> Iterator[tuple[str, AgentSpec]]:
-        for day in days:
-            for spec in specs:
-                if (spec.name, day, prompt_hash(spec, runner)) in known:
-                    outcome.skipped += 1
-                else:
-                    yield day, spec
-
-    work = todo()
-    failing = 0
+    # As its hash stands on the rows of the agent's runs.
+    prompt = {spec.name: runner.prompts.hash(spec) if spec.prompt else None for spec in specs}
+    todo = [(day, spec) for day in days for spec in specs if (spec.name, day, prompt[spec.name]) not in known]
+    outcome = Replay(days, skipped=len(days) * len(specs) - len(todo))
+    work, failing = iter(todo), 0
 
     async def worker() -> None:
         nonlocal failing
@@ -64,7 +52,6 @@ async def replay(
                 return
             result = await runner.run(spec, await inputs.tried(spec.inputs, day), day)
             outcome.results.append(result)
-            done(result)
             failing = failing + 1 if result.error_kind in INFRASTRUCTURE else 0
             if result.error_kind == "budget":
                 outcome.stopped = str(result.row.get("error"))
@@ -74,11 +61,6 @@ async def replay(
     with logger.source("replay"):
         await asyncio.gather(*(worker() for _ in range(concurrency)))
     return outcome
-
-
-def prompt_hash(spec: AgentSpec, runner: Runner) -> str | None:
-    """As it stands on the rows of the agent's runs."""
-    return runner.prompts.hash(spec) if spec.prompt else None
 
 
 def already_replayed(repo: Repo) -> set[Key]:

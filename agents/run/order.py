@@ -8,38 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from agents.domain import IMPROVING
 from agents.manifest import AgentSpec, Manifest
 from agents.run.runner import Result, Runner
-from agents.run.source import Inputs, Loaded, packed
+from agents.run.source import Inputs, packed
 from agents.run.standing import Standing, standings
 from telemetry.edge.files import write_json
 from telemetry.edge.repo import OUTPUTS, Repo
 
-IMPROVING: Final = ("outputs", "findings")  # what reviewers and proposers read: the other agents' words
 WRITERS: Final = 4  # 200 files: 0.2 s instead of 1.2 s on a busy disk; more brings nothing
-
-Done = Callable[[Result], None]  # told of every result as it comes
 
 
 async def run_waves(
-    repo: Repo,
-    manifest: Manifest,
-    chosen: Sequence[AgentSpec],
-    runner: Runner,
-    inputs: Inputs,
-    day: str | None,
-    done: Done,
+    manifest: Manifest, chosen: Sequence[AgentSpec], runner: Runner, inputs: Inputs, day: str | None
 ) -> list[Result]:
     """Run the chosen agents, wave by wave; the results in that order."""
+    repo = runner.prompts.repo
 
     async def watch(spec: AgentSpec) -> Result:
-        return _told(done, await runner.run(spec, await inputs.tried(spec.inputs, day), day))
+        return await runner.run(spec, await inputs.tried(spec.inputs, day), day)
 
     reviewers = [spec for spec in chosen if spec.inputs == "outputs"]
     # Before the first call: telemetry that cannot be read stops us here.
@@ -50,7 +43,7 @@ async def run_waves(
         pairs = [(target, lately.get(target.agent, Standing())) for target in reviewed]
         results += await asyncio.gather(
             *(
-                _review(spec, target, runner, standing, done)
+                _review(spec, target, runner, standing)
                 for spec in reviewers
                 for target, standing in pairs
                 if _worth_a_review(target, standing)
@@ -62,7 +55,8 @@ async def run_waves(
         reviews = [result for result in results if result.agent in names] if reviewers else []
         reviews = reviews or _on_disk(repo, (spec for spec in manifest.agents if spec.name in names))
         given = packed(_findings(manifest, reviews))
-        results += await asyncio.gather(*(_propose(spec, given, runner, done, results) for spec in proposers))
+        as_of = next((result.as_of for result in results if result.as_of), None)
+        results += await asyncio.gather(*(runner.run(spec, given, as_of) for spec in proposers))
     return results
 
 
@@ -76,51 +70,27 @@ def _worth_a_review(target: Result, standing: Standing) -> bool:
     return bool(target.output) or (target.output == [] and bool(standing.telemetry.get("error_rate")))
 
 
-async def _review(spec: AgentSpec, target: Result, runner: Runner, standing: Standing, done: Done) -> Result:
-    payload = {
-        "agent": target.agent,
-        "as_of": target.as_of,
-        "outputs": target.output,
-        "telemetry": standing.telemetry,
-        "baseline": standing.baseline,
-    }
-    result = await runner.run(spec, packed(payload), target.as_of, target.agent)
-    if result.output is not None:
-        result = replace(result, output=[{"target_agent": target.agent, **item} for item in result.output])
-    return _told(done, result)
-
-
-async def _propose(
-    spec: AgentSpec, given: Loaded, runner: Runner, done: Done, before: Sequence[Result]
-) -> Result:
-    day = next((result.as_of for result in before if result.as_of), None)
-    return _told(done, await runner.run(spec, given, day))
-
-
-def _told(done: Done, result: Result) -> Result:
-    done(result)
-    return result
+async def _review(spec: AgentSpec, target: Result, runner: Runner, standing: Standing) -> Result:
+    payload = {"agent": target.agent, "as_of": target.as_of, "outputs": target.output}
+    lately = {"telemetry": standing.telemetry, "baseline": standing.baseline}
+    result = await runner.run(spec, packed(payload | lately), target.as_of, target.agent)
+    if result.output is None:
+        return result
+    return replace(result, output=[{"target_agent": target.agent, **item} for item in result.output])
 
 
 def _findings(manifest: Manifest, reviews: Iterable[Result]) -> dict[str, Any]:
     found = [item for review in reviews for item in review.output or ()]
+    told = ("target_agent", "title", "evidence", "severity")
+    modules = [spec.module for spec in manifest.agents if spec.sandbox_editable]
     return {
         "findings": [
-            {
-                "id": f"f{number}",
-                "target_agent": item.get("target_agent"),
-                "title": item.get("title"),
-                "evidence": item.get("evidence"),
-                "severity": item.get("severity"),
-                "change": item.get("impact"),
-            }
+            {"id": f"f{number}", **{name: item.get(name) for name in told}, "change": item.get("impact")}
             for number, item in enumerate(found, 1)
         ],
         "editable": {
             "prompts": sorted(manifest.prompts),
-            "code": sorted(
-                f"{spec.module.replace('.', '/')}.py" for spec in manifest.agents if spec.sandbox_editable
-            ),
+            "code": sorted(f"{module.replace('.', '/')}.py" for module in modules),
         },
         "protected_paths": list(manifest.protected_paths),
     }
@@ -132,16 +102,8 @@ def _on_disk(repo: Repo, specs: Iterable[AgentSpec]) -> list[Result]:
     for spec in specs:
         try:
             document = json.loads((repo / OUTPUTS / f"{spec.name}.json").read_text(encoding="utf-8"))
-            results.append(
-                Result(
-                    spec.name,
-                    str(document["run_id"]),
-                    document["as_of"],
-                    document["input_hash"],
-                    document["output"],
-                    document,
-                )
-            )
+            about = (str(document["run_id"]), document["as_of"], document["input_hash"], document["output"])
+            results.append(Result(spec.name, *about, document))
         except (OSError, ValueError, KeyError, TypeError):
             continue  # no output yet, or not one of ours: nothing to review
     return results
@@ -152,12 +114,12 @@ def write_outputs(results: Iterable[Result], root: Path) -> None:
     by_agent: dict[str, list[Result]] = {}
     for result in results:
         by_agent.setdefault(result.agent, []).append(result)
+
+    def write(agent: str) -> None:
+        write_json(root / OUTPUTS / f"{agent}.json", _joint(by_agent[agent]))
+
     with ThreadPoolExecutor(WRITERS) as pool:  # a write waits for the disk; a crowd need not queue for it
-        list(pool.map(lambda runs: _write(runs, root), by_agent.values()))
-
-
-def _write(runs: Sequence[Result], root: Path) -> None:
-    write_json(root / OUTPUTS / f"{runs[0].agent}.json", _joint(runs))
+        list(pool.map(write, by_agent))
 
 
 def _joint(runs: Sequence[Result]) -> dict[str, Any]:

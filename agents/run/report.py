@@ -6,30 +6,35 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
-from agents.run.backtest import Replay
-from agents.run.order import Done
 from agents.run.runner import Result
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.repo import OUTPUTS
 
+if TYPE_CHECKING:
+    from agents.run.backtest import Replay
+
 WIDTH = 140  # columns of the table where there is no terminal to ask
 
 
-def teller(quiet: bool) -> Done:
+Tell = Callable[[Result], None]
+
+
+def teller(quiet: bool) -> Tell:
     """Tells stderr of each result."""
 
     def tell(result: Result) -> None:
+        items = "" if result.output is None else f"{len(result.output)} item{'s' * (len(result.output) != 1)}"
         if not quiet:
-            print(f"  {result.name}: {_said(result)}", file=sys.stderr)
+            print(f"  {result.name}: {items or f'{result.error_kind} error'}", file=sys.stderr)
 
     return tell
 
 
-def counter(total: int, quiet: bool) -> Done:
+def counter(total: int, quiet: bool) -> Tell:
     """Tells stderr how far a long replay is, about ten times."""
     done = 0
 
@@ -68,14 +73,8 @@ def report_replay(outcome: Replay, args: argparse.Namespace) -> int:
     days = outcome.days
     errors = Counter(result.error_kind for result in outcome.results if result.error_kind)
     if args.json:
-        shown = {
-            "days": [days[0], days[-1]] if days else [],
-            "runs": len(outcome.results),
-            "skipped": outcome.skipped,
-            "errors": errors,
-            "stopped": outcome.stopped,
-        }
-        print(json.dumps(shown))
+        shown = {"days": [days[0], days[-1]] if days else [], "runs": len(outcome.results)}
+        print(json.dumps(shown | {"skipped": outcome.skipped, "errors": errors, "stopped": outcome.stopped}))
     elif not args.quiet:
         span = f"{len(days)} days, {days[0]} to {days[-1]}" if days else "no days"
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(errors.items())) or "none"
@@ -93,12 +92,6 @@ def _sentence(results: Sequence[Result], failed: Sequence[Result]) -> str:
     return f"{ran} agents ran, {items} signals and findings" + (f"; failed: {names}" if names else "")
 
 
-def _said(result: Result) -> str:
-    if result.output is None:
-        return f"{result.error_kind} error"
-    return f"{len(result.output)} item{'' if len(result.output) == 1 else 's'}"
-
-
 def _shown(result: Result) -> dict[str, Any]:
     document = result.document()
     output = document.pop("output")
@@ -109,14 +102,6 @@ def _print(results: Sequence[Result], written: bool) -> None:
     if not results:
         print("Nothing to do: no agent is enabled, or there are no outputs to review yet.")
         return
-    _table(results)
-    providers = {str(result.row["provider"]) for result in results if result.row.get("provider")}
-    print(
-        f"Model: {', '.join(sorted(providers)) or 'none asked'}.", f"Outputs: {OUTPUTS}/." if written else ""
-    )
-
-
-def _table(results: Sequence[Result]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -138,6 +123,8 @@ def _table(results: Sequence[Result]) -> None:
             Text(error, style="red"),
         )
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
+    providers = sorted({str(result.row["provider"]) for result in results if result.row.get("provider")})
+    print(f"Model: {', '.join(providers) or 'none asked'}.", f"Outputs: {OUTPUTS}/." if written else "")
 
 
 def _figure(value: Any, form: str) -> str:

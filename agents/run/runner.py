@@ -5,8 +5,8 @@ An agent that hangs, crashes, exits or returns garbage becomes an error of a kno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agents.base import BaseAgent, Item, build_agent
@@ -47,55 +47,44 @@ class Result:
 
     def document(self) -> dict[str, Any]:
         """What stands in `agents/outputs/<agent>.json`."""
-        about = {
-            "agent": self.agent,
-            "run_id": self.run_id,
-            "as_of": self.as_of,
-            "input_hash": self.input_hash,
-        }
+        about = {name: getattr(self, name) for name in ("agent", "run_id", "as_of", "input_hash")}
         return about | {name: self.row.get(name) for name in _ROW} | {"output": self.output}
 
 
+@dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs agents of one manifest on one model; keeps the agents it has built."""
+    """Runs agents of one manifest on one model; keeps the agents it has built, and tells of every result."""
 
-    def __init__(
-        self, prompts: PromptSet, model: Model, *, timeout_s: float | None, source_mode: str
-    ) -> None:
-        self.prompts, self.model, self.timeout_s, self.source_mode = prompts, model, timeout_s, source_mode
-        self._agents: dict[str, BaseAgent] = {}
+    prompts: PromptSet
+    model: Model
+    source_mode: str
+    timeout_s: float | None  # instead of each agent's own
+    tell: Callable[[Result], None]
+    _agents: dict[str, BaseAgent] = field(default_factory=dict)
 
     async def run(
         self, spec: AgentSpec, inputs: Loaded | SourceError, day: str | None = None, target: str | None = None
     ) -> Result:
         """One run, whatever happens in it: exactly one row in the log, never an exception."""
-        as_of = day or (inputs.as_of if isinstance(inputs, Loaded) else None) or None
-        input_hash = inputs.hash if isinstance(inputs, Loaded) else None
-        run_id = logger.new_run_id()
-        fields: dict[str, Any] = {
-            "run_id": run_id,
-            "as_of": as_of,
-            "input_hash": input_hash,
-            "source_mode": self.source_mode,
-        }
-        if target:
-            fields["target_agent"] = target
-        output: list[Item] | None = None
+        given = inputs if isinstance(inputs, Loaded) else None
+        as_of = day or (given.as_of if given else None) or None
+        input_hash = given.hash if given else None
+        run_id, output, unlogged = logger.new_run_id(), None, None
+        fields: dict[str, Any] = {"run_id": run_id, "as_of": as_of, "input_hash": input_hash}
+        fields |= {"source_mode": self.source_mode} | ({"target_agent": target} if target else {})
         with logger.watch() as rows:
             try:
                 agent = self._agent(spec, inputs)
-                if isinstance(agent, BaseAgent) and isinstance(inputs, Loaded):
-                    output = await agent.arun(inputs.copy(), timeout_s=self.timeout_s, **fields)
+                if isinstance(agent, BaseAgent) and given:
+                    output = await agent.arun(given.copy(), timeout_s=self.timeout_s, **fields)
                 else:
                     await instrument_agent_call_async(spec.name, _raising(agent), **fields)
             except (Exception, SystemExit) as problem:  # noqa: BLE001 - logged on its row; the others go on
                 unlogged = f"{type(problem).__name__}: {problem}"
-            else:
-                unlogged = ""
         row = next((row for row in reversed(rows) if row["run_id"] == run_id and row["kind"] == "run"), None)
-        return Result(
-            spec.name, run_id, as_of, input_hash, output, row or {"error": unlogged or None}, target
-        )
+        result = Result(spec.name, run_id, as_of, input_hash, output, row or {"error": unlogged}, target)
+        self.tell(result)
+        return result
 
     def _agent(self, spec: AgentSpec, inputs: Loaded | SourceError) -> BaseAgent | Exception:
         """The agent; or why there is none, to be logged as its run."""

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from agents.base import in_thread
 from agents.domain import Domain, Payload, Source, SourceError
-from telemetry.edge.repo import INPUTS
+from telemetry.edge.errors import BadInput
+from telemetry.edge.repo import INPUTS, MANIFEST
 
 SOURCE_TIMEOUT_S: Final = 60.0  # the last net; a live loader has shorter limits of its own
 
 
 def open_source(domain: Domain, mode: str, root: Path) -> Source:
     """The domain's source of that mode, reading below `root`."""
-    return Files(root) if domain.open_source is None else domain.open_source(mode, root)
-
-
-def kinds_of(domain: Domain, root: Path) -> Iterable[str]:
-    """The kinds of input that there are: the domain's, or without one those that have a file."""
-    return (
-        domain.inputs if domain.open_source else sorted(file.stem for file in (root / INPUTS).glob("*.json"))
-    )
+    if domain.open_source is not None:
+        return domain.open_source(mode, root)
+    if mode != Files.mode:
+        raise BadInput(f"--source-mode {mode}: {MANIFEST} names no domain that has such a source")
+    return Files(root)
 
 
 class Files:

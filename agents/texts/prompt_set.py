@@ -1,4 +1,4 @@
-"""What does the model read? Prompt texts by path, from files or, for a trial, from memory.
+"""What the model reads: prompt texts by path, from files or, for a trial, from memory.
 
 An override never touches the disk: a trial runs with its own `PromptSet`, and the tree stays as it was.
 """
@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from agents.manifest import AgentSpec
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import read_again
 from telemetry.edge.repo import Repo
 
 BETWEEN = "\n\n---\n\n"  # stands between the shared guidelines and the agent's own prompt
@@ -61,7 +62,7 @@ class PromptSet:
         if parts.is_absolute() or ".." in parts.parts:
             raise BadInput(f"{path}: a prompt path must stay inside the repository")
         try:
-            text = (self.repo / path).read_text(encoding="utf-8")
+            text = read_again(self.repo / path).decode().replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"{path}: prompt cannot be read: {error}") from error
         if not text.strip():

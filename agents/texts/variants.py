@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import read_again, write_atomic, write_json
 from telemetry.edge.repo import PROMPTS, VARIANTS, Repo
 from telemetry.edge.text import unseen
 
@@ -239,7 +239,7 @@ class Variants:
             try:
                 if file.is_symlink():
                     raise BadInput(f"{path}: is a symbolic link")
-                text = file.read_bytes().decode()
+                text = read_again(file).decode()
             except OSError as problem:
                 raise BadInput(f"{path}: cannot be read ({problem.strerror})") from None
             except UnicodeDecodeError as problem:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agents.domain import load_domain
+from agents.domain import domain_of
 from agents.llm_client import ModelOptions
 from agents.manifest import Manifest, load_manifest
 from agents.texts.variants import Variants
@@ -74,7 +74,7 @@ def _measured(repo: Repo, night: Night, manifest: Manifest) -> tuple[Plan, Board
         return plan, *merge(plan, shards)
     ask = asked(night, manifest)
     models = [spec.model for spec in manifest.enabled()]
-    model = ask.model(models, load_domain(manifest.domain).analysts)
+    model = ask.model(models, domain_of(repo, manifest.agents).analysts)
     plan = make_plan(repo, manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
         return plan, Board(plan), ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base import build_agent
-from agents.domain import load_domain
+from agents.domain import domain_of
 from agents.llm_client import ModelOptions
 from agents.manifest import AgentSpec
 from agents.model.call import Model
@@ -107,7 +107,7 @@ def evaluate(
     """
     git = GitState(repo)
     started = time.monotonic()
-    analysts = load_domain(targets[0].spec.domain if targets else None).analysts
+    analysts = domain_of(repo, [target.spec for target in targets]).analysts
     model = options.ask.model((target.spec.model for target in targets), analysts)
     prompts = PromptSet(repo)
     breaker = Breaker(limit=max(8, 2 * options.ask.concurrency))

@@ -23,6 +23,7 @@ PURE = frozenset([
 PURE_NAMES = frozenset([
     "agents.base.AgentError", "agents.base.AnswerError", "agents.base.BaseAgent", "agents.base.InputError",
     "agents.base.Inputs", "agents.base.Item", "agents.model.schema.listed", "agents.model.schema.problems",
+    "agents.model.schema.record", "agents.model.schema.text",
 ])
 
 # Ways out that need no import: built-in names, and attributes of what is there (`typing.sys`, `root.read_text()`).

@@ -25,7 +25,7 @@ def day_of(event: Event) -> str:
 
 
 def _said(event: Event) -> list[str]:
-    """The signals of a run; see telemetry.record.signals."""
+    """The signals of a run; see telemetry.reward."""
     return str(event.get("signals") or "").split()
 
 

@@ -20,6 +20,7 @@ BAD_INPUT = 2  # one line on stderr names the file and the field; nothing was wr
 STOPPED = 3  # budget or outage; partial rows are saved
 
 _finding = ""
+OURS = ("telemetry", "agents", "eval", "meta")
 
 
 class Parser(argparse.ArgumentParser):
@@ -92,6 +93,12 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
                     return body(args, repo)
             except BadInput as problem:
                 print(f"error: {_one_line(problem)}", file=sys.stderr)
+                return BAD_INPUT
+            except ModuleNotFoundError as problem:
+                package = str(problem.name).partition(".")[0]
+                if package in OURS:  # a bug, not a matter of setting up
+                    raise
+                print(f"error: {package} is not installed here: run make, or activate .venv", file=sys.stderr)
                 return BAD_INPUT
             except Stopped as stop_early:
                 print(f"stopped early: {_one_line(stop_early)}", file=sys.stderr)

@@ -1,9 +1,27 @@
-"""Files that are replaced whole or not at all."""
+"""Files that are replaced whole or not at all, and read again only when they were."""
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+
+SETTLED_NS = (
+    2_000_000_000  # a file changed less than this ago may change again without a newer time of change
+)
+_read: dict[str, tuple[tuple[int, ...], bytes]] = {}
+
+
+def read_again(path: Path) -> bytes:
+    """The content of a small file, from memory as long as it is the file that was read: a night asks many times."""
+    name, status = os.path.abspath(path), path.stat()  # noqa: PTH100 - Path.absolute keeps `..`
+    stamp = (status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+    if name in _read and _read[name][0] == stamp:
+        return _read[name][1]
+    content = path.read_bytes()
+    if time.time_ns() - status.st_ctime_ns > SETTLED_NS:
+        _read[name] = (stamp, content)
+    return content
 
 
 def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:

@@ -1,19 +1,30 @@
-"""Dataclasses as JSON and back: what crosses a file is a record until its last line."""
+"""Plain data: dataclasses as JSON and back, and what counts as a number there."""
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 R = TypeVar("R")
 
 
 # As `metadata` of a field: in JSON its own fields stand among its parent's; a mapping takes the rest, None none.
 INLINE: Final = MappingProxyType({"inline": True})
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value can be reckoned with: a finite number, no truth value, no text."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How is a picture of the agents drawn? Series in, one matplotlib figure out; nothing is read or written here.
+"""Draws the agents: series in, one matplotlib figure out; nothing is read or written here.
 
 Raw runs are faint points, thinned where there are thousands; the rolling mean over all of them is the line to read.
 """
@@ -6,23 +6,25 @@ Raw runs are faint points, thinned where there are thousands; the rolling mean o
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    import numpy as np
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullLocator
 
-    Array = np.ndarray[Any, Any]
+Array = np.ndarray[Any, Any]
 
 WIDTH, HEIGHT, DPI = 8.6, 4.4, 200  # inches; twice the pixels of an 860-pixel column, sharp on any screen
 # Okabe and Ito: told apart with any kind of colour vision. Markers differ too, for print.
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F6B00")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 REST: Final = "#8A8A8A"  # all agents beyond the busiest len(COLOURS)
-INK, FAINT = "#24292F", "#6E7781"
+INK, FAINT, GRID = "#24292F", "#6E7781", "#E1E4E8"
 POINTS: Final = 700  # raw points drawn per agent at most
 STEPS: Final = 60  # points of a line at most
 SMOOTH: Final = 20  # the rolling mean spans a twentieth of an agent's runs, and at least 5
@@ -43,63 +45,50 @@ class Series:
 
 def rolling_mean(values: Array, span: int) -> Array:
     """The mean of each value and the `span - 1` before it, from the first full span on."""
-    import numpy as np
-
     total = np.cumsum(np.insert(values, 0, 0.0))
     return np.asarray((total[span:] - total[:-span]) / span)
 
 
 def reward_over_time(everyone: Sequence[Series]) -> Figure | None:
-    return _over_time(everyone, "Reward over time", "reward per run", lambda one: one.reward)
+    return _over_time("Reward over time", "reward per run", [(one, one.reward) for one in everyone])
 
 
 def cost_over_time(everyone: Sequence[Series]) -> Figure | None:
-    figure = _over_time(everyone, "Cost over time", "cost per run (US cents)", lambda one: one.cost * 100)
+    figure = _over_time(
+        "Cost over time", "cost per run (US cents)", [(one, one.cost * 100) for one in everyone]
+    )
     if figure is not None:
         figure.axes[0].set_ylim(bottom=0)
     return figure
 
 
-def _over_time(
-    everyone: Sequence[Series], title: str, unit: str, value: Callable[[Series], Array]
-) -> Figure | None:
-    import numpy as np
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    known = [(one, value(one)) for one in everyone]
-    if not any(np.isfinite(values).any() for _, values in known):
+def _over_time(title: str, unit: str, everyone: Sequence[tuple[Series, Array]]) -> Figure | None:
+    known = [(one, values) for one, values in everyone if np.isfinite(values).any()]
+    if not known:
         return None
-    figure, axes = canvas(
-        title,
-        f"{_runs([values for _, values in known])}; the lines are rolling means over a twentieth of an agent's runs",
-    )
-    for one, values in known:
-        ts, values = one.ts[np.isfinite(values)], values[np.isfinite(values)]
-        if not len(values):
-            continue
-        kept = slice(None, None, -(-len(values) // POINTS))
-        axes.scatter(
-            ts[kept], values[kept], s=7, color=one.colour, alpha=_alpha(len(values)), linewidths=0, zorder=2
-        )
-        span = max(5, len(values) // SMOOTH)
-        if len(values) >= span:
-            line = _last_per_step(ts[span - 1 :], rolling_mean(values, span), one.ts)
+    drawn = [values[np.isfinite(values)] for _, values in known]
+    what = "the lines are rolling means over a twentieth of an agent's runs"
+    figure, axes = canvas(title, f"{_runs(drawn)}; {what}")
+    for (one, values), finite in zip(known, drawn, strict=True):
+        ts = one.ts[np.isfinite(values)]
+        _points(axes, one, ts, finite)
+        span = max(5, len(finite) // SMOOTH)
+        if len(finite) >= span:
+            line = _last_per_step(ts[span - 1 :], rolling_mean(finite, span), one.ts)
             axes.plot(*line, color="white", linewidth=4.5, solid_joinstyle="round", zorder=3)
             axes.plot(*line, color=one.colour, linewidth=2.2, solid_joinstyle="round", zorder=4)
-    _robust_limits(axes, np.concatenate([values[np.isfinite(values)] for _, values in known]))
+    _robust_limits(axes, np.concatenate(drawn))
     axes.set_ylabel(unit)
     locator = AutoDateLocator(minticks=4, maxticks=8)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     axes.set_xlabel("time (UTC)")
-    _legend(figure, axes, [one for one, values in known if np.isfinite(values).any()], lines=True)
+    _legend(figure, [one for one, _ in known], linewidth=2.5, marker=False)
     return figure
 
 
 def _last_per_step(ts: Array, values: Array, whole: Array) -> tuple[Array, Array]:
     """A line of at most STEPS points, each the newest of its stretch of time: nightly batches make no stairs."""
-    import numpy as np
-
     day = np.timedelta64(1, "D")
     start, step = whole[0], max((whole[-1] - whole[0]) / STEPS, np.timedelta64(1, "ms"))
     if whole[-1] - start > 4 * day:  # whole days, from midnight to midnight
@@ -109,57 +98,40 @@ def _last_per_step(ts: Array, values: Array, whole: Array) -> tuple[Array, Array
     return ts[newest], values[newest]
 
 
-def _alpha(points: int) -> float:
-    """Few points stand alone, many make a cloud."""
-    return float(min(0.8, max(0.17, 4 / points**0.5)))
+def _points(axes: Axes, one: Series, x: Array, y: Array, size: int = 7, marker: str = "o") -> None:
+    """One faint point a run, at most POINTS of them: few stand alone, many make a cloud."""
+    kept, alpha = slice(None, None, -(-len(x) // POINTS)), min(0.8, max(0.17, 4 / len(x) ** 0.5))
+    axes.scatter(
+        x[kept], y[kept], s=size, color=one.colour, marker=marker, alpha=alpha, linewidths=0, zorder=2
+    )
 
 
 def _robust_limits(axes: Axes, values: Array) -> None:
     """Scale to all but the wildest hundredth, so that one outlier does not flatten the lines."""
-    import numpy as np
-
     low, high = np.percentile(values, [0.5, 99.5])
     margin = (high - low) * 0.06 or abs(high) * 0.1 or 0.1
     axes.set_ylim(low - margin, high + margin)
 
 
 def reward_vs_cost(everyone: Sequence[Series]) -> Figure | None:
-    import numpy as np
-
-    known = [(one, np.isfinite(one.cost) & np.isfinite(one.reward)) for one in everyone]
-    if not any(both.any() for _, both in known):
+    both = [(one, np.isfinite(one.cost) & np.isfinite(one.reward)) for one in everyone]
+    known = [(one, one.cost[own] * 100, one.reward[own]) for one, own in both if own.any()]
+    if not known:
         return None
     unpriced = sum(int(np.isnan(one.cost).sum()) for one in everyone)
     note = f" ({unpriced:,} more without a known price)" if unpriced else ""
-    figure, axes = canvas(
-        "Reward against cost",
-        f"{_runs([one.cost[both] for one, both in known])}{note}; large marks are each agent's mean",
-    )
-    costs = np.concatenate([one.cost[both] for one, both in known]) * 100
+    runs = _runs([cost for _, cost, _ in known])
+    figure, axes = canvas("Reward against cost", f"{runs}{note}; large marks are each agent's mean")
+    costs = np.concatenate([cost for _, cost, _ in known])
     free = not costs.any()
     spread = np.random.default_rng(0)
-    for column, (one, both) in enumerate(known):
-        if not both.any():
-            continue
-        cost, reward = one.cost[both] * 100, one.reward[both]
+    for column, (one, cost, reward) in enumerate(known):
         if free:  # one vertical line would show nothing: every agent gets a column of its own
             cost = column + spread.uniform(-0.2, 0.2, len(cost))
-        kept = slice(None, None, -(-len(cost) // POINTS))
-        axes.scatter(
-            cost[kept],
-            reward[kept],
-            s=11,
-            color=one.colour,
-            marker=one.marker,
-            alpha=_alpha(len(cost)),
-            linewidths=0,
-            zorder=2,
-        )
-        axes.scatter(
-            [cost.mean()], [reward.mean()], s=130, color=one.colour, marker=one.marker, edgecolors="white",
-            linewidths=1.6, zorder=4,
-        )  # fmt: skip
-    _robust_limits(axes, np.concatenate([one.reward[both] for one, both in known]))
+        _points(axes, one, cost, reward, 11, one.marker)
+        style: dict[str, Any] = {"color": one.colour, "marker": one.marker, "edgecolors": "white"}
+        axes.scatter([cost.mean()], [reward.mean()], s=130, linewidths=1.6, zorder=4, **style)
+    _robust_limits(axes, np.concatenate([reward for *_, reward in known]))
     if free:
         axes.set_xlim(-0.6, len(known) - 0.4)
         axes.set_xticks([])
@@ -171,41 +143,26 @@ def reward_vs_cost(everyone: Sequence[Series]) -> Figure | None:
         axes.set_xlim(0, np.percentile(costs, 99.5) * 1.05 or 1)
         axes.set_xlabel("cost per run (US cents)")
     axes.set_ylabel("reward per run")
-    _legend(figure, axes, [one for one, both in known if both.any()])
+    _legend(figure, [one for one, *_ in known])
     return figure
 
 
 def latency_by_agent(everyone: Sequence[Series]) -> Figure | None:
-    import numpy as np
-
     known = [one for one in everyone if (one.latency_s > 0).any()]
     if not known:
         return None
-    figure, axes = canvas(
-        "Latency by agent",
-        f"{_runs([one.latency_s for one in known])}; the bar spans p50 to p95, the thin line ends at p99",
-    )
+    what = "the bar spans p50 to p95, the thin line ends at p99"
+    figure, axes = canvas("Latency by agent", f"{_runs([one.latency_s for one in known])}; {what}")
     figure.set_size_inches(WIDTH, max(3.0, 1.5 + 0.56 * len(known)))
     spread = np.random.default_rng(0)  # only to keep points of one agent apart
     for row, one in enumerate(reversed(known)):
         values = one.latency_s[one.latency_s > 0]
         p50, p95, p99 = np.percentile(values, [50, 95, 99])
-        kept = values[:: -(-len(values) // POINTS)]
-        axes.scatter(
-            kept,
-            row + spread.uniform(-0.3, 0.3, len(kept)),
-            s=7,
-            color=one.colour,
-            alpha=_alpha(len(values)),
-            linewidths=0,
-            zorder=2,
-        )
+        _points(axes, one, values, row + spread.uniform(-0.3, 0.3, len(values)))
         axes.plot([p95, p99], [row, row], color=one.colour, linewidth=2, zorder=3)
         axes.plot([p50, p95], [row, row], color="white", linewidth=11, solid_capstyle="butt", zorder=3)
         axes.plot([p50, p95], [row, row], color=one.colour, linewidth=8, solid_capstyle="butt", zorder=4)
-        axes.plot(
-            [p50], [row], marker="|", color=INK, markersize=15, markeredgewidth=2.2, zorder=5, label=one.name
-        )
+        axes.plot([p50], [row], marker="|", color=INK, markersize=15, markeredgewidth=2.2, zorder=5)
         for column, value in enumerate((p50, p95, p99)):
             _beside(axes, column, row, _seconds(value), INK)
     for column, heading in enumerate(("p50", "p95", "p99")):
@@ -214,22 +171,20 @@ def latency_by_agent(everyone: Sequence[Series]) -> Figure | None:
     _log_scale(axes)
     axes.set_xlabel("latency (seconds, log scale)")
     axes.grid(axis="y", visible=False)
-    axes.grid(axis="x", color="#E1E4E8", linewidth=0.8)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
     axes.set_ylim(-0.6, len(known) - 0.3)
     return figure
 
 
 def _beside(axes: Axes, column: int, row: float, text: str, colour: str) -> None:
     """A cell of the small table to the right of the axes."""
-    axes.annotate(
-        text, (1.0, row), xycoords=("axes fraction", "data"), xytext=(52 + 52 * column, 0),
-        textcoords="offset points", ha="right", va="center", fontsize=9.5, color=colour, annotation_clip=False,
-    )  # fmt: skip
+    place: dict[str, Any] = {"xytext": (52 + 52 * column, 0), "textcoords": "offset points", "ha": "right"}
+    where: Any = ("axes fraction", "data")
+    style: dict[str, Any] = {"fontsize": 9.5, "color": colour, "annotation_clip": False, "va": "center"}
+    axes.annotate(text, (1.0, row), xycoords=where, **place, **style)
 
 
 def _log_scale(axes: Axes) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
-
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     wide = high > low * 1000  # more than three decades: 1, 2, 5 would run into each other
@@ -244,62 +199,41 @@ def _seconds(value: float) -> str:
 
 def _runs(values: Sequence[Array]) -> str:
     """How many runs a chart stands on, and whether all of them are drawn."""
-    import numpy as np
-
     known = [int(np.isfinite(each).sum()) for each in values]
     return f"{sum(known):,} runs" + (", a sample of them as points" if max(known) > POINTS else " as points")
 
 
 def canvas(title: str, subtitle: str) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-
+    """An empty figure in the house style, and its axes."""
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI, layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
     axes = figure.add_subplot()
     axes.set_title(title, loc="left", fontsize=14, fontweight="bold", color=INK, pad=24)
-    axes.annotate(
-        subtitle,
-        (0, 1),
-        xycoords="axes fraction",
-        xytext=(0, 8),
-        textcoords="offset points",
-        fontsize=9.5,
-        color=FAINT,
-    )
+    where: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 8), "textcoords": "offset points"}
+    axes.annotate(subtitle, (0, 1), fontsize=9.5, color=FAINT, **where)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color("#AFB8C1")
     axes.tick_params(colors=INK, labelsize=10, length=0)
     axes.xaxis.label.set(color=INK, size=10)
     axes.yaxis.label.set(color=INK, size=10)
-    axes.grid(axis="y", color="#E1E4E8", linewidth=0.8)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     return figure, axes
 
 
-def _legend(figure: Figure, axes: Axes, shown: Sequence[Series], lines: bool = False) -> None:
-    from matplotlib.lines import Line2D
-
+def _legend(figure: Figure, shown: Sequence[Series], linewidth: float = 0, marker: bool = True) -> None:
+    marks = [one.marker if marker else "" for one in shown]
     handles = [
-        Line2D(
-            [],
-            [],
-            color=one.colour,
-            linewidth=2.5 if lines else 0,
-            marker="" if lines else one.marker,
-            markersize=8,
-        )
-        for one in shown
+        Line2D([], [], color=one.colour, linewidth=linewidth, marker=mark, markersize=8)
+        for one, mark in zip(shown, marks, strict=True)
     ]
-    columns = min(len(shown), 5)
-    figure.legend(
-        handles, [one.name for one in shown], loc="outside lower center", ncols=columns, frameon=False,
-        fontsize=9.5, labelcolor=INK, handlelength=1.4, columnspacing=1.6,
-    )  # fmt: skip
+    style: dict[str, Any] = {"fontsize": 9.5, "labelcolor": INK, "handlelength": 1.4, "columnspacing": 1.6}
+    place: dict[str, Any] = {"loc": "outside lower center", "ncols": min(len(shown), 5), "frameon": False}
+    figure.legend(handles, [one.name for one in shown], **place, **style)
 
 
 def png(figure: Figure) -> bytes:
+    """The figure as bytes without version or time: same data, same bytes."""
     picture = io.BytesIO()
-    figure.savefig(
-        picture, format="png", metadata={"Software": None}
-    )  # no version, no time: same data, same bytes
+    figure.savefig(picture, format="png", metadata={"Software": None})
     return picture.getvalue()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 Z95 = 1.959963984540054  # two-sided 95 % of the normal distribution
 
@@ -51,3 +52,47 @@ def mean_upper_bound(values: Sequence[float], ceiling: float = 1.0, alpha: float
 def mean_lower_bound(values: Sequence[float], floor: float = -1.0, alpha: float = 0.05) -> float:
     """The mirror image, for values that are at least `floor` (lower ones count as `floor`)."""
     return -mean_upper_bound([-max(value, floor) for value in values], ceiling=-floor, alpha=alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean, and the squares of the differences from it."""
+
+    n: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def pooled(cls, parts: Iterable[tuple[int, float, float]]) -> Mean:
+        """From parts that come as (count, mean, variance): Chan, Golub and LeVeque 1979."""
+        n, mean, squares = 0, 0.0, 0.0
+        for count, part, variance in parts:
+            total, delta = n + count, part - mean
+            squares += variance * (count - 1) + delta * delta * n * count / total
+            mean += delta * count / total
+            n = total
+        return cls(n, mean, squares)
+
+    def standard_error(self) -> float | None:
+        return math.sqrt(self.squares / (self.n - 1) / self.n) if self.n > 1 else None
+
+    def interval(self) -> list[float] | None:
+        """The 95 % confidence interval of the mean, by Student's t."""
+        error = self.standard_error()
+        spread = None if error is None else t95(self.n - 1) * error
+        return None if spread is None else [self.mean - spread, self.mean + spread]
+
+
+def t95(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t: exact for 1 and 2 degrees of freedom, else Hill's expansion (CACM 396)."""
+    if freedom <= 2:
+        return 12.706204736 if freedom == 1 else 4.302652730
+    z = Z95
+    expansion = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return math.fsum(term / float(freedom) ** power for power, term in enumerate(expansion))

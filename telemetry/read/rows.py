@@ -1,7 +1,9 @@
-"""What is a row? The columns of an event, the rule for a malformed line, and the window asked for."""
+"""Rows as they are read: the columns of an event, the rule for a malformed line, and the window asked for."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import os
 from collections.abc import Iterator
@@ -9,13 +11,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Any, Final
 
+from telemetry.edge import cli
+from telemetry.names import SOURCES
+
 REQUIRED: Final = ("event_id", "ts", "kind", "agent", "run_id", "source")
 NUMBERS: Final = {
     "latency_ms": "double",
     "cost_usd": "double",
     "reward": "double",
     "signal_strength": "double",
-    "profit_pct": "double",
+    "profit_pct": "double",  # the best profit that an output names, in percent; null where there is none
     "tokens_in": "bigint",
     "tokens_out": "bigint",
     "tokens_thinking": "bigint",
@@ -28,8 +33,9 @@ TEXTS: Final = (
 )
 # What is summed up: here anything but a number or null makes the line malformed; elsewhere it reads as unknown.
 MEASURES: Final = ("latency_ms", "cost_usd", "reward")
-COLUMNS: Final = ("ts", *TEXTS, *NUMBERS)
+COLUMNS: Final = {"ts": "timestamp"} | dict.fromkeys(TEXTS, "varchar") | NUMBERS  # name -> type in SQL
 
+LAST_N: Final = 5000  # runs; some weeks of a handful of agents, and read in a blink
 TAIL_BLOCK: Final = 1 << 20  # bytes read at a time from the end of the log
 # Looking for the last N this many lines back without finding them, a full scan is the faster way.
 TAIL_PATIENCE: Final = 100_000
@@ -48,7 +54,7 @@ class Window:
         return (
             (self.kind is None or event["kind"] == self.kind)
             and (self.source is None or event["source"] == self.source)
-            and (self.since is None or event["ts"][:23] >= _instant(self.since))
+            and (self.since is None or event["ts"][:23] >= in_utc(self.since))
         )
 
     def condition(self) -> str:
@@ -59,8 +65,31 @@ class Window:
         if self.source is not None:
             parts.append(f"source = {quoted(self.source)}")
         if self.since is not None:
-            parts.append(f"ts >= cast({quoted(_instant(self.since))} as timestamp)")
+            parts.append(f"ts >= cast({quoted(in_utc(self.since))} as timestamp)")
         return " and ".join(parts)
+
+
+def add_window_flags(parser: cli.Parser) -> None:
+    """The flags that choose runs, the same for every reader."""
+    add, last = parser.add_argument, "the last N runs; 0: all (default %(default)s)"
+    add("--last-n", type=cli.whole(0), default=LAST_N, metavar="N", help=last)
+    add("--since", type=_moment, metavar="TIME", help="only runs from this UTC day or time on")
+    add("--source", choices=SOURCES, help="only runs of this source")
+
+
+def window_of(args: argparse.Namespace) -> Window:
+    """The runs that those flags ask for."""
+    return Window(args.last_n, args.since, args.source, kind="run")
+
+
+def _moment(text: str) -> datetime:
+    """A day or a time as given on the command line; without a zone it is UTC."""
+    try:
+        when = datetime.fromisoformat(text)
+        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the latter: a day that UTC does not have, at either end of time
+        said = f"{text!r}: must be a day or time like 2026-11-16 or 2026-11-16T06:00Z"
+        raise argparse.ArgumentTypeError(said) from None
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
@@ -89,8 +118,6 @@ def _with_nan(line: bytes) -> object:
     """A line that only NaN or Infinity keep from being JSON: Python writes them, DuckDB reads them, and so do we."""
     if b"NaN" not in line and b"Infinity" not in line:
         return None
-    import json
-
     try:
         event = json.loads(line.decode())
         json.dumps(event, ensure_ascii=False).encode()  # half a character is malformed here as there
@@ -144,7 +171,8 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _instant(when: datetime) -> str:
+def in_utc(when: datetime) -> str:
+    """To the millisecond, as rows have it but for the Z."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:23]
 
 

@@ -1,4 +1,4 @@
-"""Where rows are read: one DuckDB view `events` over sealed Parquet and the live log, each row exactly once.
+"""Opens rows for reading: one DuckDB view `events` over sealed Parquet and the live log, each row exactly once.
 
 A connection is a snapshot. Which Parquet files belong to which live log is settled under a shared lock on the
 log, and the view then reads that very file, so a sealer that moves lines from one to the other can neither hide
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 STAGING: Final = SEALED / "staging"  # a seal in progress, see telemetry.retention
 COMMIT: Final = "commit.json"  # in it: where the first sealed line stood, and where each staged file belongs
 MEMORY_LIMIT: Final = "180MB"  # of DuckDB; Python and its libraries come on top
-LINE_BUFFER: Final = (
-    2 << 20
-)  # bytes; DuckDB holds a few of these per thread, and grows them up to 32 MiB a line
+LINE_BUFFER: Final = 2 << 20  # bytes; DuckDB holds a few per thread, and grows them up to 32 MiB a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +70,14 @@ def _create_views(con: DuckDBPyConnection, now: Snapshot, window: Window, extra:
     live, found = now.log, 0
     if window.last_n and now.log is not None:
         tail = read_tail(now.log, now.size, window)
-        if tail is not None:
-            live, found = _spooled(tail.lines), tail.found
-            if found == window.last_n:
-                now = Snapshot(now.log, now.size, ())
-        else:
-            found = -1
+        live, found = (now.log, -1) if tail is None else (_spooled(tail.lines), tail.found)
     match = window.condition()
     parts = []
     if live is not None:
         weakref.finalize(con, live.close)
         parts.append(f"select * from ({_live_sql(live, extra)}) where ({match}) or malformed")
-    if now.sealed:
-        missing = window.last_n - max(found, 0)
+    missing = window.last_n - max(found, 0)
+    if now.sealed and (missing or not window.last_n):
         files = _newest(con, now.sealed, match, missing) if window.last_n else now.sealed
         newest = f" order by ts desc limit {missing}" if window.last_n else ""
         parts.append(f"select * from ({_sealed_sql(files, extra)}) where {match}{newest}")
@@ -150,8 +143,7 @@ def _sealed_files(repo: Repo, log: IO[bytes] | None) -> tuple[Path, ...]:
 
 def committed_but_staged(repo: Repo, log: IO[bytes] | None) -> tuple[Path, ...]:
     """The files of an interrupted seal whose lines have left the log; ask under the log's lock."""
-    staging = repo / STAGING
-    commit = read_commit(repo)
+    staging, commit = repo / STAGING, read_commit(repo)
     if commit is None:
         return ()
     first = commit["first"]["line"].encode()
@@ -192,9 +184,8 @@ def day_of(path: Path) -> str:
 
 def _live_sql(log: IO[bytes], extra: bool) -> str:
     # JSON numbers stay text until here: read as a double, "fast" would be an unsuspicious null.
-    names = {"ts": "VARCHAR"} | dict.fromkeys(TEXTS, "VARCHAR") | dict.fromkeys(NUMBERS, "JSON")
+    names = dict.fromkeys(COLUMNS, "VARCHAR") | dict.fromkeys(NUMBERS, "JSON")
     options = f"format='newline_delimited', ignore_errors=true, maximum_object_size={LINE_BUFFER}"
-    struct = ", ".join(f"{name}: '{kind}'" for name, kind in names.items())
     if extra:
         shape = "{" + ", ".join(f'"{name}": "{kind}"' for name, kind in names.items()) + "}"
         known = "{" + ", ".join(f'"{name}": null' for name in names) + "}"
@@ -203,12 +194,11 @@ def _live_sql(log: IO[bytes], extra: bool) -> str:
             f" from read_json({_file(log)}, {options}, records=false, columns={{line: 'JSON'}})"
         )
     else:
+        struct = ", ".join(f"{name}: '{kind}'" for name, kind in names.items())
         raw = f"select * from read_json({_file(log)}, {options}, columns={{{struct}}})"
     numbers = [f"try_cast(cast({name} as varchar) as {kind}) as {name}" for name, kind in NUMBERS.items()]
-    picked = ", ".join([_TS_SQL, *TEXTS, *numbers, *(["extra"] if extra else [])])
-    bad = [f"{name} is null" for name in REQUIRED if name != "ts"] + [
-        f"({_TS_SQL.removesuffix(' as ts')}) is null"
-    ]
+    picked = ", ".join([f"{_TS_SQL} as ts", *TEXTS, *numbers, *(["extra"] if extra else [])])
+    bad = [f"({_TS_SQL}) is null" if name == "ts" else f"{name} is null" for name in REQUIRED]
     bad += [
         f"({name} is not null and not coalesce(isfinite(try_cast(cast({name} as varchar) as double)), false))"
         for name in MEASURES
@@ -216,7 +206,7 @@ def _live_sql(log: IO[bytes], extra: bool) -> str:
     return f"select {picked}, {' or '.join(bad)} as malformed from ({raw})"
 
 
-_TS_SQL: Final = "case when ts like '____-__-__T__:__:__%Z' then try_cast(ts as timestamp) end as ts"
+_TS_SQL: Final = "case when ts like '____-__-__T__:__:__%Z' then try_cast(ts as timestamp) end"
 
 
 def _sealed_sql(files: tuple[Path, ...], extra: bool) -> str:
@@ -226,9 +216,8 @@ def _sealed_sql(files: tuple[Path, ...], extra: bool) -> str:
 
 
 def _empty_sql(extra: bool) -> str:
-    kinds = {"ts": "timestamp"} | dict.fromkeys(TEXTS, "varchar") | NUMBERS
+    kinds = COLUMNS | ({"extra": "json"} if extra else {})
     columns = [f"cast(null as {kind}) as {name}" for name, kind in kinds.items()]
-    columns += ["cast(null as json) as extra"] if extra else []
     return f"select {', '.join(columns)}, false as malformed where false"
 
 

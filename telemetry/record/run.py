@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from telemetry import reward
 from telemetry.logger import log_event, new_run_id
 from telemetry.names import ERROR_KINDS
-from telemetry.record.signals import Signals, items
+from telemetry.reward import Signals, items
 
 T = TypeVar("T")
 GENERIC = Signals()

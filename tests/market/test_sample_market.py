@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agents import sample_market
+from agents.market.sample import planted
 from agents.market.snapshot import CHECKS, Snapshot
 from telemetry.edge import cli
 
@@ -69,7 +70,7 @@ def test_the_days_are_consecutive_trading_days(market: Snapshot) -> None:
         for n in range((days[-1] - days[0]).days)
         if (days[0].weekday() + n) % 7 < 5
     }
-    assert between - set(days) <= sample_market.HOLIDAYS
+    assert {day.isoformat() for day in between - set(days)} <= set(planted.plan().holidays)
 
 
 def test_the_first_day_has_ninety_days_of_history(market: Snapshot) -> None:
@@ -108,7 +109,7 @@ def test_crises_are_in_the_news_before_and_in_the_prices_after(
     event = {
         (row["date"], row.get("series") or row.get("region")): row["event"] for row in rows if "event" in row
     }
-    for arc in sample_market.ARCS:
+    for arc in planted.plan().crises:
         eve = days[arc.day - 1]
         assert any(event[eve, name] for name in arc.moves)
         assert arc.region == "none" or event[eve, arc.region]
@@ -131,9 +132,7 @@ def test_there_are_opportunities_and_traps(built: dict[str, list[dict[str, Any]]
 
 
 def test_misleading_headlines_of_every_sort_occur(built: dict[str, list[dict[str, Any]]]) -> None:
-    from agents.market.sample import headlines as news
-
     texts = " ".join(text for line in built[sample_market.MARKET] for _, _, text in line.get("headlines", ()))
-    for templates in news.DECOYS.values():
+    for templates in planted.news().decoys.values():
         tails = [max(template.replace("}", "{").split("{"), key=len) for template in templates]
         assert sum(tail in texts for tail in tails) >= len(tails) // 2

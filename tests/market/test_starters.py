@@ -16,7 +16,7 @@ from telemetry.edge import cli
 from telemetry.edge.repo import Repo
 
 
-@pytest.mark.parametrize("kind", DOMAIN.starters)
+@pytest.mark.parametrize("kind", DOMAIN.starters())
 def test_a_scaffolded_agent_runs_and_is_graded_at_once(root: Path, repository: Path, kind: str) -> None:
     for folder in ("agents/prompts", "agents/schemas", "agents/sample", "eval/suites"):
         shutil.copytree(repository / folder, root / folder)

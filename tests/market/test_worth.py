@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.market.worth import SIGNALS
-from telemetry.record.signals import items
+from telemetry.reward import items
 
 
 def test_signals_have_comparable_keys() -> None:

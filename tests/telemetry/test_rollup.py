@@ -16,6 +16,7 @@ from telemetry import logger, retention, rollup
 from telemetry.edge import cli
 from telemetry.edge.repo import SUMMARY, Repo, here, working_in
 from telemetry.read import store
+from telemetry.read.intervals import t95
 from telemetry.read.rows import Window
 from tests.worlds.eventlog import line, log_path, write, write_events
 
@@ -197,7 +198,7 @@ def test_one_run_has_a_mean_but_no_interval() -> None:
     ],
 )
 def test_the_t_quantile_agrees_with_the_published_table(freedom: int, published: float) -> None:
-    assert rollup.t95(freedom) == pytest.approx(published, abs=0.006)
+    assert t95(freedom) == pytest.approx(published, abs=0.006)
 
 
 def _storm(root: Path, rows: int) -> None:

@@ -152,6 +152,18 @@ def test_every_script_answers_help_both_ways(path: Path) -> None:
             assert done.stdout.startswith(f"usage: python -m {path.parts[0]}.{path.stem} ")
 
 
+@pytest.mark.parametrize(
+    "module", ["telemetry.rollup", "agents.orchestrator", "eval.harness", "meta.retirement"]
+)
+def test_a_package_that_is_not_installed_is_told_in_one_line(module: str) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    without_site_packages = [sys.executable, "-S", "-m", module]
+    done = subprocess.run(without_site_packages, cwd=REPOSITORY, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stdout) == (cli.BAD_INPUT, "")
+    assert done.stderr.endswith(" is not installed here: run make, or activate .venv\n")
+    assert done.stderr.count("\n") == 1
+
+
 def test_no_module_shadows_the_standard_library() -> None:
     for package in ("telemetry", "agents", "eval", "meta"):
         names = {path.stem for path in (REPOSITORY / package).glob("*.py")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telemetry.record.signals import LONGEST, MOST, Signals, items
+from telemetry.reward import LONGEST, MOST, Signals, items
 
 
 def test_an_item_is_named_by_its_subject_and_signal() -> None:

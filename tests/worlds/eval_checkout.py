@@ -35,7 +35,7 @@ def make(root: Path, agents: tuple[str, ...] = ("alpha", "beta"), cases: int = 2
                 "name": name,
                 "module": "agents.prompted",
                 "callable": "PromptedAgent.run",
-                "inputs": "headlines",
+                "inputs": "outputs",
                 "prompt": f"agents/prompts/{name}.md",
                 "output_schema": "agents/schemas/item.json",
                 "eval_suite": f"eval/suites/{name}.jsonl",

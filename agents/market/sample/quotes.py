@@ -1,4 +1,4 @@
-"""Which quotes do the venues of the sample market show? Mostly none that cross; sometimes one that looks as if.
+"""The quotes that the venues of the sample market show: mostly none that cross; sometimes one that looks as if.
 
 Four planted situations: a spread that is real net of fees, one that fees eat, one against a stale quote, and one
 that is real but a few dollars deep. Every crossed pair comes with what an order would have met.
@@ -24,7 +24,7 @@ FREQUENCY: Final = {"real": 0.42, "fees": 0.45, "stale": 0.22, "thin": 0.16}
 QUIET_FREQUENCY: Final = {"real": 0.10, "fees": 0.30, "stale": 0.10, "thin": 0.05}
 LAST_FREQUENCY: Final = {"real": 1.0, "fees": 1.0}  # so that a first run has something to say
 FRESH_FILLED: Final = (
-    0.86  # chance that an order still meets fresh quotes; never, once one is older than STALE_S
+    0.86  # chance that an order still meets fresh quotes; none once one is older than STALE_S
 )
 STALE_S: Final = 60.0
 THIN_USD: Final = 100.0  # below this, somebody else is often there first
@@ -106,16 +106,10 @@ class Books:
                 chance = FRESH_FILLED if max(buy[6], sell[6]) < STALE_S else 0.0
                 if min(buy[5], sell[4]) * self.price[base] < THIN_USD:
                     chance *= THIN_FILLED
+                pair = {"symbol": base, "buy_venue": buy[0], "sell_venue": sell[0]}
                 filled = self.dice.chance(chance)
-                fills.append(
-                    {
-                        "symbol": base,
-                        "buy_venue": buy[0],
-                        "sell_venue": sell[0],
-                        "filled": filled,
-                        "realised_pct": _net_pct(buy, sell, fx) if filled else None,
-                    }
-                )
+                profit = _net_pct(buy, sell, fx) if filled else None
+                fills.append(pair | {"filled": filled, "realised_pct": profit})
         return fills
 
 
