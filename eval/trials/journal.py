@@ -20,7 +20,6 @@ from typing import Any
 from telemetry import logger
 from telemetry.edge.errors import Stopped
 
-FOLDER = Path(".ratchet")  # below the root; ignored by git
 MAX_AGE_S = 20 * 3600  # since its last line; what was left over from yesterday is not part of tonight
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from agents.manifest import AgentSpec
-from eval.ab.compare import Pair
-from eval.ab.guardrails import Guardrail, guardrails, p95
-from eval.ab.plan import Settings, Unit
+from eval.ab.guardrails import guardrails, p95
+from eval.ab.plan import Unit
+from eval.ab.record import Guardrail, Settings
+from eval.ab.run import Pair
 from eval.grading.rubric import Rubric
 from eval.grading.suite import Case
 from eval.trials.trial import Trial
