@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
 from eval.trials.shards import add_shard_flags, one_at_a_time
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
+from telemetry.edge.github import set_output
 from telemetry.edge.records import plain
 from telemetry.edge.repo import RESULTS, Repo, here
+
+SHARD_TRIALS = 2_000  # that one machine should run; a night with more is worth several
+MAX_SHARDS = 20  # machines at once on GitHub's free plan
 
 if TYPE_CHECKING:
     from eval.ab.record import Report
@@ -132,6 +138,9 @@ def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
     lines.append(f"at most {plan.max_calls} trials; nothing was called or written")
     value = {"tests": tests, "max_trials": plan.max_calls, "problems": plan.problems, "model": identity}
     cli.tell(args, plain(value), *lines)
+    if (of := min(MAX_SHARDS, ceil(plan.max_calls / SHARD_TRIALS))) > 1:  # to GitHub: a matrix of shards
+        set_output("of", str(of))
+        set_output("parts", json.dumps(list(range(1, of + 1))))
     return cli.OK
 
 

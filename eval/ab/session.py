@@ -100,8 +100,15 @@ def settings_of(night: Night, manifest: Manifest) -> Settings:
 
 
 def asked(night: Night, manifest: Manifest) -> ModelOptions:
-    """How the model is asked, within the manifest's budget."""
-    return night.ask.within(manifest.budget)
+    """How the model is asked, within the manifest's budget; a shard may use its part of what the whole run may."""
+    ask, of = night.ask.within(manifest.budget), night.shard[1]
+    if of == 1:
+        return ask
+    return replace(
+        ask,
+        max_usd=None if ask.max_usd is None else ask.max_usd / of,
+        max_calls=None if ask.max_calls is None else max(1, ask.max_calls // of),
+    )
 
 
 def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Report:

@@ -258,6 +258,23 @@ def test_shards_merged_decide_as_one_run(root: Path, model: world.Scripted, tmp_
     assert merged["promoted"] == [world.PROMPT]
 
 
+def test_a_plan_beyond_one_machine_is_announced_in_parts(
+    root: Path, model: world.Scripted, outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.challenger(root, "B", "skill: 0.95\n")
+    ab_testing.main(["--root", str(root), "--dry-run", "--quiet"])
+    assert not outputs.exists()
+    monkeypatch.setattr(ab_testing, "SHARD_TRIALS", 300)  # of some 690
+    ab_testing.main(["--root", str(root), "--dry-run", "--quiet"])
+    assert "\n3\n" in outputs.read_text() and "\n[1, 2, 3]\n" in outputs.read_text()
+
+
+def test_a_shard_spends_its_part_of_what_the_run_may(root: Path, model: world.Scripted) -> None:
+    world.challenger(root, "B", "skill: 0.95\n")
+    world.run(root, "--shard", "1/2", "--max-calls", "100", code=cli.STOPPED)
+    assert model.calls == 50
+
+
 def test_a_missing_shard_is_inconclusive(root: Path, model: world.Scripted) -> None:
     world.challenger(root, "B", "skill: 0.95\n")
     world.run(root, "--shard", "1/2")
