@@ -1,4 +1,4 @@
-"""Is a challenger better than the champion? Tests prompts in pairs on unseen cases, and promotes what is better."""
+"""Tests challengers against champions, in pairs on unseen cases, and promotes what is better."""
 
 from __future__ import annotations
 

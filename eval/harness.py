@@ -1,4 +1,4 @@
-"""How good is each agent? Runs agents on their suites and writes graded results to `eval/results/`."""
+"""Runs agents on their suites and writes graded results to `eval/results/`."""
 
 from __future__ import annotations
 
@@ -41,35 +41,33 @@ def run_suite(
     repo = here()
     unlocked = not (repo / suite_path).parent.joinpath(LOCK).exists()
     suite = load_suite(repo, suite_path, allow_unpinned=unlocked)
-    spec = spec_of(repo, module, callable_spec, str(suite_path), eval_adapter)
+    spec, budget = known(repo, module, callable_spec, str(suite_path), eval_adapter)
     target = Target(spec, suite, Path(out_path))
-    options = Options(ask=ModelOptions().within(manifest_budget(repo)), quiet=True)
-    done = evaluate(repo, [target], options, build=build_any)
-    return done.agents[0].results
+    options = Options(ask=ModelOptions().within(budget), quiet=True)
+    return evaluate(repo, [target], options, build=build_any).agents[0].results
 
 
-def manifest_budget(repo: Repo) -> BudgetLimits:
-    """What the manifest lets a run use; no limit where there is no manifest."""
-    from agents.manifest import BudgetLimits, load_manifest
+def known(
+    repo: Repo, module: str, callable_spec: str, suite_path: str, eval_adapter: str
+) -> tuple[AgentSpec, BudgetLimits]:
+    """The manifest's entry for this callable, if there is one (that suite's own before another's), else a bare one.
 
-    return load_manifest(repo).budget if (repo / MANIFEST).exists() else BudgetLimits()
-
-
-def spec_of(repo: Repo, module: str, callable_spec: str, suite_path: str, eval_adapter: str) -> AgentSpec:
-    """The manifest's entry for this callable, if there is one (that suite's own before another's), else a bare one."""
+    And what the manifest lets a run use; no limit where there is no manifest.
+    """
     from dataclasses import replace
 
-    from agents.manifest import AgentSpec, load_manifest
+    from agents.manifest import AgentSpec, BudgetLimits, load_manifest
 
-    owner = callable_spec.partition(".")[0]
+    owner, budget = callable_spec.partition(".")[0], BudgetLimits()
     if (repo / MANIFEST).exists():
-        agents = load_manifest(repo).agents
+        manifest = load_manifest(repo)
+        budget, agents = manifest.budget, manifest.agents
         same = [spec for spec in agents if spec.module == module and spec.callable.partition(".")[0] == owner]
         same.sort(key=lambda spec: spec.eval_suite != suite_path)
         if same:
-            return replace(same[0], eval_adapter=eval_adapter or same[0].eval_adapter)
+            return replace(same[0], eval_adapter=eval_adapter or same[0].eval_adapter), budget
     name = module.rpartition(".")[2] if "." in callable_spec else callable_spec
-    return AgentSpec(name, module, callable_spec, inputs="", eval_adapter=eval_adapter)
+    return AgentSpec(name, module, callable_spec, inputs="", eval_adapter=eval_adapter), budget
 
 
 def build_any(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:

@@ -1,4 +1,4 @@
-"""Does a stored result still hold? Grades its outputs again without calling anything, or (`--rerun`) runs it again."""
+"""Grades the outputs of a stored result again without calling anything, or (`--rerun`) runs it again."""
 
 from __future__ import annotations
 
@@ -161,11 +161,12 @@ def _read(repo: Repo, path: Path) -> dict[str, Any]:
 
 def _rerun(repo: Repo, metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace) -> Evaluation:
     """The same agent, split, trials, seed and noise, with the code, prompts and model of now."""
-    from eval.harness import build_any, manifest_budget, spec_of
+    from eval.harness import build_any, known
     from eval.trials.evaluation import Options, Target, evaluate
 
-    spec = spec_of(repo, metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
-    asked = model_options(args).within(manifest_budget(repo))
+    named = (metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
+    spec, budget = known(repo, *named)
+    asked = model_options(args).within(budget)
     asked = replace(asked, seed=metadata["seed"], offline_noise=metadata["offline_noise"])
     options = Options(metadata["split"], metadata["trials"], ask=asked, quiet=args.quiet)
     target = Target(spec, suite, args.result.with_name(f"{args.result.stem}.rerun.json"))
