@@ -1,4 +1,4 @@
-"""Is a challenger better than the champion? Tests prompts in pairs on unseen cases, and promotes what is better."""
+"""Tests challengers against champions, in pairs on unseen cases, and promotes what is better."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
 from eval.trials.shards import add_shard_flags, one_at_a_time
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
+from telemetry.edge.github import set_output
+from telemetry.edge.records import plain
 from telemetry.edge.repo import RESULTS, Repo, here
 
+SHARD_TRIALS = 2_000  # that one machine should run; a night with more is worth several
+MAX_SHARDS = 20  # machines at once on GitHub's free plan
+
 if TYPE_CHECKING:
+    from eval.ab.record import Report
     from eval.ab.session import Night
 
 
@@ -27,7 +32,10 @@ def ab_test_prompts(
     from eval.ab.session import Night, run_night
 
     settings = {"trials": min_trials, "min_effect": promote_if_delta}
-    return run_night(here(), Night(tuple(map(str, prompt_paths)), settings, quiet=True))
+    report: dict[str, Any] = plain(
+        run_night(here(), Night(tuple(map(str, prompt_paths)), settings, quiet=True))
+    )
+    return report
 
 
 def parser() -> cli.Parser:
@@ -68,57 +76,44 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     return _exit_code(report)
 
 
-def _exit_code(report: dict[str, Any]) -> int:
-    from eval.ab.report import MAX_LOST
+def _exit_code(report: Report) -> int:
+    from eval.ab.record import MAX_LOST
 
-    outage = any(
-        arm["verdict"] == "inconclusive" and arm["failed_calls"] > MAX_LOST
-        for test in report["tests"]
-        for arm in test["arms"]
-    )
-    if report["status"] == "stopped" or outage:
+    outage = any(arm.verdict == "inconclusive" and arm.failed_calls > MAX_LOST for _, arm in report.arms)
+    if report.status == "stopped" or outage:
         return cli.STOPPED
-    compared = any(test["arms"] for test in report["tests"])
-    return cli.BAD_INPUT if report["problems"] and not compared else cli.OK
+    return cli.BAD_INPUT if report.problems and not report.arms else cli.OK
 
 
-def _tell(report: dict[str, Any], args: argparse.Namespace) -> None:
-    from eval.ab.body import bounds, points
+def _tell(report: Report, args: argparse.Namespace) -> None:
+    from eval.ab.body import FORM, bounds, points
     from eval.ab.session import NOTHING
 
-    compared = any(test["arms"] for test in report["tests"])
-    arms = [
-        f"{arm['verdict']} {Path(test['prompt']).stem} {arm['variant']} ({points(arm['effect'])} points)"
-        for test in report["tests"]
-        for arm in test["arms"]
+    verdicts = [
+        f"{arm.verdict} {test.stem} {arm.variant} ({points(arm.effect)} points)" for test, arm in report.arms
     ]
-    cli.found("; ".join(arms) or NOTHING)
-    for problem in report["problems"]:
-        print(f"{'warning' if compared else 'error'}: {problem}", file=sys.stderr)
-    if report["stop_reason"]:
-        print(f"stopped early: {report['stop_reason']}; the same command goes on", file=sys.stderr)
-    if args.json:
-        print(json.dumps(report, sort_keys=True, ensure_ascii=False))
-        return
-    if args.quiet:
-        return
-    for test in report["tests"]:
-        for arm in test["arms"]:
-            verdict = "PROMOTED" if arm["promoted"] else arm["verdict"]
-            print(
-                f"{test['prompt']} {arm['variant']}: {verdict}, {points(arm['effect'])} points "
-                f"({bounds(arm['ci_low'], arm['ci_high'])}), evidence {arm['e_value']:.3g}:1, "
-                f"{arm['cases_used']} of {arm['cases_available']} cases; {arm['reason']}"
+    cli.found("; ".join(verdicts) or NOTHING)
+    for problem in report.problems:
+        print(f"{'warning' if report.arms else 'error'}: {problem}", file=sys.stderr)
+    if report.stop_reason:
+        print(f"stopped early: {report.stop_reason}; the same command goes on", file=sys.stderr)
+    lines = []
+    for test in report.tests:
+        for arm in test.arms:
+            verdict = "PROMOTED" if arm.promoted else arm.verdict
+            lines.append(
+                f"{test.prompt} {arm.variant}: {verdict}, {points(arm.effect)} points "
+                f"({bounds(arm.ci_low, arm.ci_high)}), evidence {arm.e_value:.3g}:1, "
+                f"{arm.cases_used} of {arm.cases_available} cases; {arm.reason}"
             )
-        for skip in test["skipped"]:
-            where = f" ({skip['reference']})" if skip["reference"] else ""
-            print(f"{test['prompt']} {skip['variant']}: not run, {skip['reason']}{where}")
+        for skip in test.skipped:
+            where = f" ({skip.reference})" if skip.reference else ""
+            lines.append(f"{test.prompt} {skip.variant}: not run, {skip.reason}{where}")
     if args.shard[1] > 1:
-        print("shard done; decide with --merge DIR once all are there")
-    elif not compared:
-        print(NOTHING)
+        lines.append("shard done; decide with --merge DIR once all are there")
     else:
-        print("report: meta/reports/ab_test_report.md")
+        lines.append(f"report: {FORM.markdown}" if report.arms else NOTHING)
+    cli.tell(args, plain(report), *lines)
 
 
 def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
@@ -128,32 +123,24 @@ def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
     from eval.ledger.provenance import model_identity
 
     manifest = load_manifest(repo)
-    settings = settings_of(night, manifest)
     identity = model_identity(asked(night, manifest).model())
-    plan = make_plan(repo, manifest, night.prompts, settings, identity)
-    tests: list[dict[str, Any]] = [
-        {
-            "prompt": test.prompt,
-            "agents": list(test.agents),
-            "challengers": [arm.variant.name for arm in test.arms],
-            "cases": len(test.units(plan.order)),
-            "alpha": test.alpha,
-            "skipped": [asdict(skip) for skip in test.skipped],
-        }
-        for test in plan.tests
-    ]
-    value = {"tests": tests, "max_trials": plan.max_calls, "problems": list(plan.problems), "model": identity}
-    if args.json:
-        print(json.dumps(value, sort_keys=True))
-    elif not args.quiet:
-        for test in tests:
-            print(
-                f"{test['prompt']}: champion against {', '.join(test['challengers']) or 'nothing new'} "
-                f"on {test['cases']} cases of {', '.join(test['agents'])}"
-            )
-            for skip in test["skipped"]:
-                print(f"  {skip['variant']}: not run, {skip['reason']}")
-        print(f"at most {plan.max_calls} trials; nothing was called or written")
+    plan = make_plan(repo, manifest, night.prompts, settings_of(night, manifest), identity)
+    tests, lines = [], []
+    for test in plan.tests:
+        names, cases = [arm.variant.name for arm in test.arms], len(test.units(plan.order))
+        about = {"prompt": test.prompt, "agents": test.agents, "challengers": names, "cases": cases}
+        tests.append({**about, "alpha": test.alpha, "skipped": test.skipped})
+        lines.append(
+            f"{test.prompt}: champion against {', '.join(names) or 'nothing new'} "
+            f"on {cases} cases of {', '.join(test.agents)}"
+        )
+        lines += [f"  {skip.variant}: not run, {skip.reason}" for skip in test.skipped]
+    lines.append(f"at most {plan.max_calls} trials; nothing was called or written")
+    value = {"tests": tests, "max_trials": plan.max_calls, "problems": plan.problems, "model": identity}
+    cli.tell(args, plain(value), *lines)
+    if (of := min(MAX_SHARDS, ceil(plan.max_calls / SHARD_TRIALS))) > 1:  # to GitHub: a matrix of shards
+        set_output("of", str(of))
+        set_output("parts", json.dumps(list(range(1, of + 1))))
     return cli.OK
 
 

@@ -1,14 +1,12 @@
 """Write every suite anew from its builder, byte for byte the same each time, and pin what was written.
 
-The labelling rule of a suite stands at the top of its builder: `eval/cases/macro.py`, `headlines.py`,
-`quotes.py`, `outputs.py`, `findings.py`. A label comes from how the case was made, never from an
-agent's answer.
+The labelling rule of a suite stands at the top of its builder, in `eval/cases/`. A label comes from how the case was
+made, never from an agent's answer.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,19 +17,15 @@ from telemetry.edge.repo import SUITES, Repo
 
 def builders() -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
     """Suite name -> its cases."""
-    from eval.cases import findings as cases_findings
-    from eval.cases import headlines as cases_headlines
-    from eval.cases import macro as cases_macro
-    from eval.cases import outputs as cases_outputs
-    from eval.cases import quotes as cases_quotes
+    from eval.cases import findings, headlines, macro, outputs, quotes
 
     return {
-        "macro_watcher": cases_macro.cases,
-        "geopolitical_risk": cases_headlines.cases,
-        "arbitrage_finder": cases_quotes.cases,
-        "reviewer": cases_outputs.cases,
-        "meta_agent": cases_findings.cases,
-        "vix_echo": cases_macro.vix_cases,
+        "macro_watcher": macro.cases,
+        "geopolitical_risk": headlines.cases,
+        "arbitrage_finder": quotes.cases,
+        "reviewer": outputs.cases,
+        "meta_agent": findings.cases,
+        "vix_echo": macro.vix_cases,
     }
 
 
@@ -53,10 +47,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     for path in paths:
         suites.write_suite(repo, path, known[path.stem]())
     changed = suites.pin(repo, paths)
-    if args.json:
-        print(json.dumps({"built": [path.stem for path in paths], "changed": changed}))
-    elif not args.quiet:
-        print(f"built {len(paths)} suites, {len(changed)} changed: {', '.join(changed) or '-'}")
+    told = f"built {len(paths)} suites, {len(changed)} changed: {', '.join(changed) or '-'}"
+    cli.tell(args, {"built": [path.stem for path in paths], "changed": changed}, told)
     return cli.OK
 
 

@@ -1,9 +1,8 @@
-"""How good is each agent? Runs agents on their suites and writes graded results to `eval/results/`."""
+"""Runs agents on their suites and writes graded results to `eval/results/`."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +12,17 @@ from eval.trials.shards import add_shard_flags, one_at_a_time, shard_file
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.github import job_summary
-from telemetry.edge.repo import MANIFEST, RESULTS, Repo, here
+from telemetry.edge.markdown import table
+from telemetry.edge.records import plain
+from telemetry.edge.repo import MANIFEST, RESULTS, SCRATCH, Repo, here
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
     from agents.manifest import AgentSpec, BudgetLimits, Manifest
     from agents.model.call import Model
     from agents.texts.prompt_set import PromptSet
-    from eval.trials.evaluation import Evaluation, Options, Target
+    from eval.trials.evaluation import Evaluation, Target
+    from eval.trials.results import Summary
 
 SHARDS = RESULTS / "eval_shards"
 
@@ -39,35 +41,33 @@ def run_suite(
     repo = here()
     unlocked = not (repo / suite_path).parent.joinpath(LOCK).exists()
     suite = load_suite(repo, suite_path, allow_unpinned=unlocked)
-    spec = spec_of(repo, module, callable_spec, str(suite_path), eval_adapter)
+    spec, budget = known(repo, module, callable_spec, str(suite_path), eval_adapter)
     target = Target(spec, suite, Path(out_path))
-    options = Options(ask=ModelOptions().within(manifest_budget(repo)), quiet=True)
-    done = evaluate(repo, [target], options, build=build_any)
-    return done.agents[0].results
+    options = Options(ask=ModelOptions().within(budget), quiet=True)
+    return evaluate(repo, [target], options, build=build_any).agents[0].results
 
 
-def manifest_budget(repo: Repo) -> BudgetLimits:
-    """What the manifest lets a run use; no limit where there is no manifest."""
-    from agents.manifest import BudgetLimits, load_manifest
+def known(
+    repo: Repo, module: str, callable_spec: str, suite_path: str, eval_adapter: str
+) -> tuple[AgentSpec, BudgetLimits]:
+    """The manifest's entry for this callable, if there is one (that suite's own before another's), else a bare one.
 
-    return load_manifest(repo).budget if (repo / MANIFEST).exists() else BudgetLimits()
-
-
-def spec_of(repo: Repo, module: str, callable_spec: str, suite_path: str, eval_adapter: str) -> AgentSpec:
-    """The manifest's entry for this callable, if there is one (that suite's own before another's), else a bare one."""
+    And what the manifest lets a run use; no limit where there is no manifest.
+    """
     from dataclasses import replace
 
-    from agents.manifest import AgentSpec, load_manifest
+    from agents.manifest import AgentSpec, BudgetLimits, load_manifest
 
-    owner = callable_spec.partition(".")[0]
+    owner, budget = callable_spec.partition(".")[0], BudgetLimits()
     if (repo / MANIFEST).exists():
-        agents = load_manifest(repo).agents
+        manifest = load_manifest(repo)
+        budget, agents = manifest.budget, manifest.agents
         same = [spec for spec in agents if spec.module == module and spec.callable.partition(".")[0] == owner]
         same.sort(key=lambda spec: spec.eval_suite != suite_path)
         if same:
-            return replace(same[0], eval_adapter=eval_adapter or same[0].eval_adapter)
+            return replace(same[0], eval_adapter=eval_adapter or same[0].eval_adapter), budget
     name = module.rpartition(".")[2] if "." in callable_spec else callable_spec
-    return AgentSpec(name, module, callable_spec, inputs="", eval_adapter=eval_adapter)
+    return AgentSpec(name, module, callable_spec, inputs="", eval_adapter=eval_adapter), budget
 
 
 def build_any(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
@@ -104,16 +104,22 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     from agents.manifest import load_manifest
-    from eval.trials.evaluation import evaluate, merged
+    from eval.trials.evaluation import Options, evaluate, merged
 
     one_at_a_time(args)
     manifest = load_manifest(repo)
-    options = _options(args, manifest.budget)
-    targets = _targets(repo, args, options, manifest)
+    options = Options(
+        **{
+            name: getattr(args, name)
+            for name in ("split", "trials", "shard", "resume", "judge_calls", "quiet")
+        },
+        ask=model_options(args).within(manifest.budget),
+    )
+    targets = _targets(repo, args, manifest)
     if options.shard[1] > 1:
         journal = shard_file(SHARDS, options.shard)
     else:
-        journal = Path(".ratchet") / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"
+        journal = SCRATCH / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"
     try:
         if args.merge is not None:
             done = merged(repo, targets, options, args.merge)
@@ -130,26 +136,12 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     return cli.STOPPED if done.stopped or done.inconclusive else cli.OK
 
 
-def _options(args: argparse.Namespace, budget: BudgetLimits) -> Options:
-    from eval.trials.evaluation import Options
-
-    return Options(
-        split=args.split,
-        trials=args.trials,
-        shard=args.shard,
-        resume=args.resume,
-        allow_unpinned=args.allow_unpinned,
-        judge_calls=args.judge_calls,
-        ask=model_options(args).within(budget),
-        quiet=args.quiet,
-    )
-
-
-def _targets(repo: Repo, args: argparse.Namespace, options: Options, manifest: Manifest) -> list[Target]:
-    from eval.grading.suite import load_suite
+def _targets(repo: Repo, args: argparse.Namespace, manifest: Manifest) -> list[Target]:
+    from eval.grading.suite import Suites
     from eval.trials.evaluation import Target
 
     chosen = [manifest.agent(name) for name in dict.fromkeys(args.agent)] or list(manifest.enabled())
+    suites = Suites(repo, allow_unpinned=args.allow_unpinned)
     targets = []
     for spec in chosen:
         if not spec.eval_suite:
@@ -158,8 +150,7 @@ def _targets(repo: Repo, args: argparse.Namespace, options: Options, manifest: M
             continue
         if not spec.enabled and not args.quiet:
             print(f"{spec.name} is disabled; it is evaluated because it was named", file=sys.stderr)
-        suite = load_suite(repo, spec.eval_suite, allow_unpinned=options.allow_unpinned)
-        targets.append(Target(spec, suite, RESULTS / f"{spec.name}.json"))
+        targets.append(Target(spec, suites.load(spec.eval_suite), RESULTS / f"{spec.name}.json"))
     if not targets:
         raise BadInput("agents/manifest.yaml: no enabled agent has an eval_suite")
     return targets
@@ -167,52 +158,41 @@ def _targets(repo: Repo, args: argparse.Namespace, options: Options, manifest: M
 
 def _tell(done: Evaluation, args: argparse.Namespace) -> None:
     rows = [_line(each.target.spec.name, each.summary) for each in done.agents]
-    rates = {each.target.spec.name: each.summary["success_rate"] for each in done.agents}
+    rates = {each.target.spec.name: each.summary.success_rate for each in done.agents}
     cli.found(", ".join(f"{name} {100 * rate:.0f} %" for name, rate in rates.items() if rate is not None))
     providers = sorted({str(each.metadata["provider"]) for each in done.agents})
     heading = f"Eval by {', '.join(providers)}" + (f", stopped early: {done.stopped}" if done.stopped else "")
     titles = ["agent", "counted", "passed", "success", "score", "errors", "p95 ms", "cost"]
-    table = [
-        f"| {' | '.join(titles)} |",
-        "|" + "---|" * len(titles),
-        *(f"| {' | '.join(row)} |" for row in rows),
+    job_summary(f"### {heading}\n\n{table(titles, rows)}")
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in [titles, *rows]
     ]
-    job_summary(f"### {heading}\n\n" + "\n".join(table))
-    if args.json:
-        value = {
-            "agents": {each.target.spec.name: each.summary for each in done.agents},
-            "inconclusive": done.inconclusive,
-            "stopped": done.stopped or None,
-            "cost_usd": done.spent_usd,
-        }
-        print(json.dumps(value, sort_keys=True))
-    elif not args.quiet:
-        widths = [max(len(row[column]) for row in [titles, *rows]) for column in range(len(titles))]
-        print(heading)
-        for row in [titles, *rows]:
-            cells = [
-                row[0].ljust(widths[0]),
-                *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
-            ]
-            print("  ".join(cells))
-        if args.shard[1] > 1:
-            print(f"shard done; sum up with --merge {SHARDS} once all are there")
+    if args.shard[1] > 1:
+        lines.append(f"shard done; sum up with --merge {SHARDS} once all are there")
+    value = {
+        "agents": {each.target.spec.name: plain(each.summary) for each in done.agents},
+        "inconclusive": done.inconclusive,
+        "stopped": done.stopped or None,
+        "cost_usd": done.spent_usd,
+    }
+    cli.tell(args, value, heading, *lines)
 
 
-def _line(name: str, summary: dict[str, Any]) -> list[str]:
+def _line(name: str, summary: Summary) -> list[str]:
     def shown(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)
 
-    missing = summary["errors"] + summary["not_run"]
+    missing = str(summary.errors + summary.not_run)
     return [
         name,
-        f"{summary['counted']}/{summary['planned']}",
-        str(summary["passed"]),
-        shown(summary["success_rate"], ".1%"),
-        shown(summary["mean_score"], ".3f"),
-        f"{missing} (inconclusive)" if summary["inconclusive"] else str(missing),
-        shown(summary["p95_latency_ms"], ".0f"),
-        "unknown" if summary["cost_usd"] is None else f"${summary['cost_usd']:.4f}",
+        f"{summary.counted}/{summary.planned}",
+        str(summary.passed),
+        shown(summary.success_rate, ".1%"),
+        shown(summary.mean_score, ".3f"),
+        f"{missing} (inconclusive)" if summary.inconclusive else missing,
+        shown(summary.p95_latency_ms, ".0f"),
+        "unknown" if summary.cost_usd is None else f"${summary.cost_usd:.4f}",
     ]
 
 

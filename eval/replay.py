@@ -1,21 +1,23 @@
-"""Does a stored result still hold? Grades its outputs again without calling anything, or (`--rerun`) runs it again."""
+"""Grades the outputs of a stored result again without calling anything, or (`--rerun`) runs it again."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
+from telemetry.edge.records import plain
 from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from eval.grading.suite import Suite
+    from eval.trials.evaluation import Evaluation
 
 # What a rerun may differ in, beside its scores: told, so that a difference in scores can be explained.
 _TOLD = ("git_commit", "prompts", "suites", "model_asked", "model_answered", "provider", "packages")
@@ -61,9 +63,8 @@ def compare(stored: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
     for key in dict.fromkeys([*old, *new]):
         name = f"{key[0]} trial {key[1]}"
         if key not in old or key not in new:
-            differences.append(
-                Difference(name, *("run" if key in rows else "not run" for rows in (old, new)))
-            )
+            there = ("run" if key in rows else "not run" for rows in (old, new))
+            differences.append(Difference(name, *there))
         else:
             differences += _differ(name, old[key], new[key])
     return differences
@@ -114,34 +115,42 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     stored = _read(repo, args.result)
     [(suite_path, digest)] = stored["metadata"]["suites"].items()
     suite = load_suite(repo, suite_path, allow_unpinned=True)
-    notes = (
-        []
-        if suite.sha256 == digest
-        else [f"suite {suite_path} changed since: {digest[:12]} -> {suite.sha256[:12]}"]
-    )
+    notes, stopped = [], ""
+    if suite.sha256 != digest:
+        notes.append(f"suite {suite_path} changed since: {digest[:12]} -> {suite.sha256[:12]}")
     if args.rerun:
-        fresh, stopped = _rerun(repo, stored["metadata"], suite, args)
-        differences, checked = compare(stored["results"], fresh["results"]), len(fresh["results"])
-        notes += _changes(stored["metadata"], fresh["metadata"])
+        done = _rerun(repo, stored["metadata"], suite, args)
+        [fresh], stopped = done.agents, done.stopped
+        differences, checked = compare(stored["results"], fresh.results), len(fresh.results)
+        before, now = stored["metadata"], fresh.metadata
+        notes += [
+            f"{name} changed: {json.dumps(before.get(name))} -> {json.dumps(now.get(name))}"
+            for name in _TOLD
+            if before.get(name) != now.get(name)
+        ]
         if stopped:
             notes.append(f"stopped early: {stopped}")
     else:
-        stopped = ""
         differences, checked = regrade(stored, suite)
-    _tell(args, differences, checked, notes)
+    count, verb = len(differences), "run" if args.rerun else "graded"
+    cli.tell(
+        args,
+        plain({"checked": checked, "differences": differences, "notes": notes}),
+        *notes,
+        *(f"{each.what}: {each.stored} -> {each.now}" for each in differences),
+        f"{checked} trials {verb} again, {count or 'no'} difference{'s' * (count != 1)}",
+    )
     if stopped:
         return cli.STOPPED
     return cli.FOUND if differences else cli.OK
 
 
 def _read(repo: Repo, path: Path) -> dict[str, Any]:
-    file = repo / path
     try:
-        stored: dict[str, Any] = json.loads(file.read_bytes())
+        stored: dict[str, Any] = json.loads((repo / path).read_bytes())
         rows, _, metadata = stored["results"], stored["summary"]["counted"], stored["metadata"]
-        if len(metadata["suites"]) != 1 or not all(
-            {"id", "trial", "score", "output"} <= row.keys() for row in rows
-        ):
+        fields = {"id", "trial", "score", "output"}
+        if len(metadata["suites"]) != 1 or not all(fields <= row.keys() for row in rows):
             raise KeyError("results")
     except OSError as problem:
         raise BadInput(f"{path}: cannot be read ({problem.strerror})") from None
@@ -150,53 +159,18 @@ def _read(repo: Repo, path: Path) -> dict[str, Any]:
     return stored
 
 
-def _rerun(
-    repo: Repo, metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace
-) -> tuple[dict[str, Any], str]:
+def _rerun(repo: Repo, metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace) -> Evaluation:
     """The same agent, split, trials, seed and noise, with the code, prompts and model of now."""
-    from eval.harness import build_any, manifest_budget, spec_of
+    from eval.harness import build_any, known
     from eval.trials.evaluation import Options, Target, evaluate
 
-    spec = spec_of(repo, metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
-    asked = model_options(args).within(manifest_budget(repo))
-    options = Options(
-        split=metadata["split"],
-        trials=metadata["trials"],
-        ask=replace(asked, seed=metadata["seed"], offline_noise=metadata["offline_noise"]),
-        quiet=args.quiet,
-    )
+    named = (metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
+    spec, budget = known(repo, *named)
+    asked = model_options(args).within(budget)
+    asked = replace(asked, seed=metadata["seed"], offline_noise=metadata["offline_noise"])
+    options = Options(metadata["split"], metadata["trials"], ask=asked, quiet=args.quiet)
     target = Target(spec, suite, args.result.with_name(f"{args.result.stem}.rerun.json"))
-    done = evaluate(repo, [target], options, build=build_any)
-    return {"results": done.agents[0].results, "metadata": done.agents[0].metadata}, done.stopped
-
-
-def _changes(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{name} changed: {json.dumps(stored.get(name))} -> {json.dumps(now.get(name))}"
-        for name in _TOLD
-        if stored.get(name) != now.get(name)
-    ]
-
-
-def _tell(
-    args: argparse.Namespace, differences: Sequence[Difference], checked: int, notes: Sequence[str]
-) -> None:
-    if args.json:
-        value = {
-            "checked": checked,
-            "differences": [asdict(each) for each in differences],
-            "notes": list(notes),
-        }
-        print(json.dumps(value))
-    elif not args.quiet:
-        for note in notes:
-            print(note)
-        for each in differences:
-            print(f"{each.what}: {each.stored} -> {each.now}")
-        verb = "run" if args.rerun else "graded"
-        print(
-            f"{checked} trials {verb} again, {len(differences) or 'no'} difference{'s' * (len(differences) != 1)}"
-        )
+    return evaluate(repo, [target], options, build=build_any)
 
 
 if __name__ == "__main__":

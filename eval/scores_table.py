@@ -1,4 +1,4 @@
-"""Can the suites tell a good prompt from a bad one? Champion beside naive and best known, by agent and split.
+"""Shows whether the suites tell a good prompt from a bad one: champion beside naive and best known.
 
 The naive and best known prompts are `eval/baselines/<agent>.{naive,best}.md`. Runs on the offline model and writes
 nothing.
@@ -7,12 +7,12 @@ nothing.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telemetry.edge import cli
+from telemetry.edge.markdown import table
 from telemetry.edge.repo import BASELINES, Repo, working_in
 
 if TYPE_CHECKING:
@@ -53,31 +53,32 @@ def pass_rates(jobs: Sequence[Job]) -> Scores:
 
 def scores_table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     """The scores as a Markdown table, in percent of cases passed, tune / holdout."""
-    lines = ["| agent | naive | champion | best known |", "|---|---|---|---|"]
-    for agent, arms in found.items():
-        cells = (" / ".join(f"{arms[arm][half]:.0%}" for half in SPLITS if half in arms[arm]) for arm in ARMS)
-        lines.append(f"| {agent} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = (
+        [
+            agent,
+            *(" / ".join(f"{arms[arm][half]:.0%}" for half in SPLITS if half in arms[arm]) for arm in ARMS),
+        ]
+        for agent, arms in found.items()
+    )
+    return table(["agent", "naive", "champion", "best known"], rows)
 
 
 def _jobs(repo: Repo) -> Iterator[Job]:
     from agents.manifest import load_manifest
     from agents.texts.prompt_set import PromptSet
-    from eval.grading.suite import load_suite
+    from eval.grading.suite import Suites
     from eval.trials.pool import Job
 
-    live = PromptSet(Repo(repo.root.resolve()))
+    live, suites = PromptSet(Repo(repo.root.resolve())), Suites(repo)
     for spec in load_manifest(repo).agents:
         files = {arm: repo / BASELINES / f"{spec.name}.{arm}.md" for arm in ("naive", "best")}
         if not spec.prompt or not spec.eval_suite or not all(file.exists() for file in files.values()):
             continue
-        arms = {
-            arm: live.with_overrides({spec.prompt: file.read_text("utf-8")}) for arm, file in files.items()
-        }
-        arms["champion"] = live
-        for case in load_suite(repo, spec.eval_suite).cases:
-            for arm in ARMS:
-                yield Job(arm, arms[arm], spec, case)
+        texts = {arm: {spec.prompt: file.read_text("utf-8")} for arm, file in files.items()}
+        arms = {arm: live.with_overrides(texts.get(arm, {})) for arm in ARMS}
+        for case in suites.load(spec.eval_suite).cases:
+            for arm, prompts in arms.items():
+                yield Job(arm, prompts, spec, case)
 
 
 def parser() -> cli.Parser:
@@ -87,10 +88,7 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     found = scores(repo)
-    if args.json:
-        print(json.dumps(found))
-    elif not args.quiet:
-        print(scores_table(found))
+    cli.tell(args, found, scores_table(found))
     return cli.OK
 
 

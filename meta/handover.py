@@ -27,6 +27,7 @@ def parser() -> cli.Parser:
     flags.add_argument("--prompt", default="", help="produce: only this prompt")
     budget = "produce: spend at most this; empty: the manifest's budget"
     flags.add_argument("--max-usd", default="", help=budget)
+    flags.add_argument("--merge", default="", metavar="DIR", help="produce: sum up the shards in DIR")
     return flags
 
 
@@ -34,13 +35,13 @@ def parser() -> cli.Parser:
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run and pack, and say what happened where a person looks: the log and the job summary."""
     form, root = kinds.kind(args.kind), repo.root.resolve()
-    from meta.publish.pack import packed, produce
+    from meta.publish.pack import OPTIONS, packed, produce
 
     try:
         if args.action == "pack":
             done = packed(form, root, args.out)
         else:
-            done = produce(form, root, args.out, {"prompt": args.prompt, "max_usd": args.max_usd})
+            done = produce(form, root, args.out, {name: getattr(args, name) for name in OPTIONS})
     except BadInput as problem:
         job_summary(f"### {form.title}\n\nNothing is proposed: {code(str(problem), None)}")
         raise

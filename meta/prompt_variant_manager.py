@@ -75,9 +75,9 @@ def prompts(repo: Repo) -> list[str]:
 
 
 def _list(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
-    from eval.ab.memory import last_verdicts
+    from eval.ab.memory import Memory
 
-    verdicts = last_verdicts(repo)
+    verdicts = Memory(repo).verdicts
     entries = [_entry(Variants(repo, prompt), verdicts) for prompt in prompts(repo)]
     lines = []
     for entry in entries:

@@ -10,25 +10,22 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import PurePosixPath
 from typing import Any
 
 from agents.texts import variants
 from agents.texts.variants import Variants
-from eval.ab.body import body
+from eval.ab.body import FORM
+from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import Decision, prepared
-from eval.trials.journal import FOLDER
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import as_json, write_atomic, write_json
-from telemetry.edge.repo import REPORTS, Repo
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.records import made, plain
+from telemetry.edge.repo import SCRATCH, Repo
 
-REPORT = REPORTS / "ab_test_report.json"
-BODY = REPORT.with_suffix(".md")
-PENDING = FOLDER / "ab_test.pending.json"
-STAGED = FOLDER / "ab_test.staged"
+PENDING = SCRATCH / "ab_test.pending.json"
+STAGED = SCRATCH / "ab_test.staged"
 
 # What a decision keeps of the winning arm; the rest is in the report that it names by hash.
 _VERDICT = (
@@ -40,7 +37,7 @@ _VERDICT = (
 @contextmanager
 def only_one(repo: Repo, name: str = "ab_test") -> Iterator[None]:
     """Refuses a second run in the same checkout; the lock ends with the process, however it ends."""
-    path = repo / FOLDER / f"{name}.lock"
+    path = repo / SCRATCH / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -58,22 +55,21 @@ def only_one(repo: Repo, name: str = "ab_test") -> Iterator[None]:
         os.close(file)
 
 
-def carry_out(repo: Repo, report: Mapping[str, Any], texts: Mapping[str, str]) -> None:
+def carry_out(repo: Repo, report: Report, texts: Mapping[str, str]) -> None:
     """Write the report, and for every promoted prompt its decision and its new text."""
-    written = as_json(report)
-    digest = hashlib.sha256(written.encode()).hexdigest()
-    decided = [
-        asdict(_decision(test, arm, report, digest))
-        for test in report["tests"]
-        for arm in test["arms"]
-        if arm["promoted"]
-    ]
-    todo = {"report": written, "body": body(report), "decisions": decided, "texts": dict(texts)}
+    files = FORM.files(report)
+    digest = hashlib.sha256(files[FORM.path].encode()).hexdigest()
+    todo = {
+        "report": files[FORM.path],
+        "body": files[FORM.markdown],
+        "decisions": [plain(_decision(test, arm, report, digest)) for test, arm in report.winners],
+        "texts": dict(texts),
+    }
     write_json(repo / PENDING, todo)
     _apply(repo, todo)
 
 
-def finish_pending(repo: Repo) -> dict[str, Any] | None:
+def finish_pending(repo: Repo) -> Report | None:
     """Complete what a killed run had decided; its report, or None if there was nothing to complete."""
     file = repo / PENDING
     try:
@@ -86,13 +82,12 @@ def finish_pending(repo: Repo) -> dict[str, Any] | None:
         file.unlink()  # somebody has changed the prompt since: what was decided about the old one is void
         return None
     _apply(repo, todo)
-    report: dict[str, Any] = json.loads(todo["report"])
-    return report
+    return made(Report, json.loads(todo["report"]))
 
 
 def _apply(repo: Repo, todo: Mapping[str, Any]) -> None:
     """Everything is first written outside the tree, then moved into place: the tree changes within an instant."""
-    files = {REPORT: todo["report"], BODY: todo["body"]}
+    files = {FORM.path: todo["report"], FORM.markdown: todo["body"]}
     files |= dict(prepared(repo, Decision(**decision)) for decision in todo["decisions"])
     for prompt, text in todo["texts"].items():
         variants.checked_text(text, prompt)
@@ -120,28 +115,15 @@ def _still_fits(repo: Repo, decision: Mapping[str, Any], texts: Mapping[str, str
     return all(hashlib.sha256(file.read_bytes()).hexdigest() in expected for file in present)
 
 
-def _decision(
-    test: Mapping[str, Any], arm: Mapping[str, Any], report: Mapping[str, Any], digest: str
-) -> Decision:
+def _decision(test: Test, arm: Arm, report: Report, digest: str) -> Decision:
     return Decision(
         decision="promote",
         kind="ab_champion",
-        subject=PurePosixPath(test["prompt"]).stem,
-        date=report["generated_at"][:10],
-        before_sha256=test["champion_sha256"],
-        after_sha256=arm["sha256"],
+        subject=test.stem,
+        date=report.generated_at[:10],
+        before_sha256=test.champion_sha256,
+        after_sha256=arm.sha256,
         report_sha256=digest,
-        verdict={"prompt": test["prompt"], **{name: arm[name] for name in _VERDICT}},
-        metadata=report["metadata"],
+        verdict={"prompt": test.prompt, **{name: plain(getattr(arm, name)) for name in _VERDICT}},
+        metadata=report.metadata,
     )
-
-
-def promoted_texts(report: Mapping[str, Any], arms: Sequence[Any]) -> dict[str, str]:
-    """Prompt -> new text, for every promoted arm of the report."""
-    by_hash = {(arm.variant.prompt, arm.variant.sha256): arm.variant.text for arm in arms}
-    return {
-        test["prompt"]: by_hash[test["prompt"], arm["sha256"]]
-        for test in report["tests"]
-        for arm in test["arms"]
-        if arm["promoted"]
-    }

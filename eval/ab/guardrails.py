@@ -1,34 +1,20 @@
-"""May this promotion go ahead? A better score is not enough: each guardrail passes or fails, with its number. Pure."""
+"""Says whether a promotion may go ahead: a better score is not enough, each guardrail passes or fails. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
-from eval.ab.compare import Pair
-from eval.ab.plan import Settings
+from eval.ab.record import Guardrail, Settings
+from eval.ab.run import Pair
 from eval.ab.sequential import interval
 from eval.trials.trial import Trial
 
 LATENCY_SLACK_MS = 200.0  # less is felt by nobody at night, and with a fast model on a busy machine all noise
 WORSE_ALPHA = 0.2  # an agent is clearly worse if even the 80 % interval of its change lies below zero
-BROKEN_SLACK = (
-    0.01  # more answers that break the schema or a safety gate than the champion's: one in a hundred
-)
+BROKEN_SLACK = 0.01  # more answers that break the schema or a safety gate than the champion's
 FAILED_SLACK = 0.05  # more failed calls than the champion's: an arm must not win by dropping its hard cases
-
-
-@dataclass(frozen=True, slots=True)
-class Guardrail:
-    """One check; `limit` and `measured` as a person reads them, `value` as it was compared."""
-
-    name: str
-    limit: str
-    measured: str
-    passed: bool
-    value: float | None = None
 
 
 def guardrails(

@@ -1,4 +1,4 @@
-"""Which pairs of texts were compared before, with which outcome? So that luck gets one chance, not one every night.
+"""Which pairs of texts were compared before, with which outcome: luck gets one chance, not one every night.
 
 A useless challenger tested anew every night would be promoted sooner or later. What was decided stands in
 `meta/decisions/` (promotions), in the last report, and in `eval/history.jsonl` (everything else).
@@ -11,25 +11,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from eval.ab.body import FORM
+from eval.ab.record import Report
 from eval.ledger.decisions import decisions
 from eval.trials.journal import key_of
-from telemetry.edge.repo import HISTORY, REPORTS, Repo
+from telemetry.edge.records import made
+from telemetry.edge.repo import HISTORY, Repo
 from telemetry.names import SCORING_VERSION
 
-REPORT = REPORTS / "ab_test_report.json"
-SETTLED = ("promote", "keep")  # an inconclusive comparison is not a decision
+KEPT = ("prompt", "pair", "variant", "sha256", "verdict", "promoted")  # of a comparison, in a line of history
+
+Text = tuple[str, str]  # a prompt and the hash of one text for it
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One earlier comparison."""
 
-    pair: str
-    prompt: str
-    sha256: str  # of the challenger's text
-    verdict: str
     date: str
     where: str  # the file that holds it
+    prompt: str = ""
+    pair: str = ""
+    variant: str = ""
+    sha256: str = ""  # of the challenger's text
+    verdict: str = ""
+    promoted: bool = False
 
 
 def pair_of(
@@ -41,100 +47,60 @@ def pair_of(
     return key_of({**about, "scoring_version": SCORING_VERSION})
 
 
-def settled(repo: Repo) -> dict[str, Compared]:
-    """Every comparison that needs no repeating, by pair; a decision outranks a report, that a history line."""
-    found: dict[str, Compared] = {}
-    for one in _all(repo):
-        if one.verdict in SETTLED:
-            found[one.pair] = one
-    return found
+class Memory:
+    """What earlier nights decided, about all prompts; each file is read once."""
 
-
-def last_verdicts(repo: Repo) -> dict[tuple[str, str], str]:
-    """The latest word on each text, as a person reads it."""
-    return {(one.prompt, one.sha256): f"{one.verdict} ({one.date}, {one.where})" for one in _all(repo)}
-
-
-def rejected(repo: Repo) -> dict[tuple[str, str], str]:
-    """Texts that were compared and did not win, by prompt and hash: with which verdict, when, and where it stands."""
-    return {key: told for key, told in last_verdicts(repo).items() if told.startswith("keep ")}
-
-
-def dethroned(repo: Repo) -> dict[tuple[str, str], str]:
-    """Former champions by prompt and hash, and the decision that replaced them."""
-    return {
-        (str(decision.verdict.get("prompt", decision.subject)), decision.before_sha256): str(path)
-        for path, decision in decisions(repo)
-        if decision.kind == "ab_champion" and decision.decision == "promote" and decision.before_sha256
-    }
-
-
-def winners(repo: Repo) -> dict[str, str]:
-    """By prompt, the text that won last according to the history, merged or not."""
-    won: dict[str, str] = {}
-    for _, row in _history_rows(repo):
-        if row["verdict"] == "promote" and row.get("promoted"):
-            won[row["prompt"]] = row["sha256"]
-    return won
-
-
-def rows_for_history(tests: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What a history line has to hold of a report's tests to be read back here."""
-    return [
-        {
-            "prompt": test["prompt"],
-            **{key: arm[key] for key in ("pair", "variant", "sha256", "verdict", "promoted")},
+    def __init__(self, repo: Repo) -> None:
+        self.history = list(_in_history(repo))
+        report = FORM.read(repo)
+        # A promotion counts once its decision is in the tree; an unmerged one is tested again. Weakest source first,
+        # so that the last one wins.
+        known = [
+            one for one in (*self.history, *(compared(report) if report else ())) if one.verdict == "keep"
+        ]
+        self.dethroned: dict[Text, str] = {}  # former champions, and the decision that replaced them
+        for path, one in decisions(repo):
+            if one.kind != "ab_champion":
+                continue
+            prompt = str(one.verdict.get("prompt", one.subject))
+            if one.decision == "promote" and one.before_sha256:
+                self.dethroned[prompt, one.before_sha256] = str(path)
+            if "pair" in one.verdict:
+                pair, after = str(one.verdict["pair"]), one.after_sha256 or ""
+                known.append(Compared(one.date, str(path), prompt, pair, "", after, one.decision))
+        # By pair, what needs no repeating: an inconclusive comparison is not a decision.
+        self.settled = {one.pair: one for one in known if one.verdict in ("promote", "keep")}
+        # The latest word on each text, as a person reads it.
+        self.verdicts = {
+            (one.prompt, one.sha256): f"{one.verdict} ({one.date}, {one.where})" for one in known
         }
-        for test in tests
-        for arm in test["arms"]
+        self.rejected = {text: told for text, told in self.verdicts.items() if told.startswith("keep ")}
+        # By prompt, the text that won last according to the history, merged or not.
+        self.winners = {
+            one.prompt: one.sha256 for one in self.history if one.verdict == "promote" and one.promoted
+        }
+
+    def verdict(self, prompt: str, sha256: str) -> str:
+        """What became of a text; empty when nothing was decided."""
+        return self.rejected.get((prompt, sha256)) or self.dethroned.get((prompt, sha256), "")
+
+
+def compared(report: Report) -> list[Compared]:
+    """The comparisons of a report."""
+    date, where = report.generated_at[:10], str(FORM.path)
+    return [
+        Compared(date, where, test.prompt, arm.pair, arm.variant, arm.sha256, arm.verdict, arm.promoted)
+        for test, arm in report.arms
     ]
 
 
-def _all(repo: Repo) -> Iterator[Compared]:
-    """Weakest source first, so that the last one wins."""
-    yield from _in_history(repo)
-    yield from _in_report(repo)
-    for path, decision in decisions(repo):
-        verdict = decision.verdict
-        if decision.kind == "ab_champion" and "pair" in verdict:
-            prompt = str(verdict.get("prompt", decision.subject))
-            after = decision.after_sha256 or ""
-            yield Compared(str(verdict["pair"]), prompt, after, decision.decision, decision.date, str(path))
-
-
 def _in_history(repo: Repo) -> Iterator[Compared]:
-    for date, row in _history_rows(repo):
-        yield from _compared([row], date, str(HISTORY))
-
-
-def _history_rows(repo: Repo) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every comparison of the history with its date."""
     file = repo / HISTORY
-    if not file.exists():
-        return
-    for line in file.read_bytes().splitlines():
+    for line in file.read_bytes().splitlines() if file.exists() else ():
         try:
             row = json.loads(line)
             if row["run_type"] == "ab_test":
-                compared = row["summary"]["comparisons"]
-                yield from ((row["ts"][:10], {**_EMPTY, **one}) for one in compared)
+                told = {"date": row["ts"][:10], "where": str(HISTORY)}
+                yield from [made(Compared, {**one, **told}) for one in row["summary"]["comparisons"]]
         except (ValueError, KeyError, TypeError):  # a torn or foreign line: that comparison is made again
             continue
-
-
-_EMPTY = {"pair": "", "prompt": "", "sha256": "", "verdict": ""}
-
-
-def _in_report(repo: Repo) -> Iterator[Compared]:
-    try:
-        report = json.loads((repo / REPORT).read_bytes())
-        yield from _compared(rows_for_history(report["tests"]), report["generated_at"][:10], str(REPORT))
-    except (OSError, ValueError, KeyError, TypeError):  # no report, or one of an older form
-        return
-
-
-def _compared(rows: Iterable[Mapping[str, Any]], date: str, where: str) -> Iterator[Compared]:
-    for row in rows:
-        # A promotion counts once its decision is in the tree; an unmerged one is tested again.
-        if row["verdict"] == "keep":
-            yield Compared(row["pair"], row["prompt"], row["sha256"], row["verdict"], date, where)

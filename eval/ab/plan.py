@@ -1,4 +1,4 @@
-"""What is compared with what, on which cases, in which order? Fixed before the first call.
+"""Plans what is compared with what, on which cases, in which order: fixed before the first call.
 
 One *test* per prompt: its champion against every distinct challenger, on the cases of the enabled agents that the
 prompt affects. All tests of a night walk through one seeded random order of cases, so that the champion, which is
@@ -12,27 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.manifest import ABTest, AgentSpec, Manifest
+from agents.manifest import AgentSpec, Manifest
 from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variant, Variants, prompt_file
-from eval.ab.memory import Compared, dethroned, pair_of, settled
-from eval.grading.suite import Case, Suite, load_suite
+from eval.ab.memory import Memory, pair_of
+from eval.ab.record import Settings, Skipped
+from eval.grading.suite import Case, Suites
 from telemetry.edge.errors import BadInput
 from telemetry.edge.repo import Repo
 from telemetry.names import SCORING_VERSION
 
 CONTROL = "champion"  # the label of the control arm
-
-
-@dataclass(frozen=True, slots=True)
-class Settings(ABTest):
-    """What a run may be told: what stands in the manifest, and what does not."""
-
-    seed: int = 0
-    split: str = "holdout"
-    offline_noise: float = 0.0
-    force: bool = False
-    allow_unpinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +45,6 @@ class Arm:
     variant: Variant
     pair: str
     prompts: PromptSet
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A challenger that is not run, and why."""
-
-    variant: str
-    sha256: str | None
-    reason: str
-    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +98,12 @@ def make_plan(
     for path in named:
         if path not in manifest.prompts:
             raise BadInput(f"{path}: affects no agent of agents/manifest.yaml")
-    control = PromptSet(repo)
-    known = {} if settings.force else settled(repo)
-    loaded: dict[str, Suite] = {}
+    planner = _Planner(repo, settings, model)
     tests, problems = [], []
     for prompt in dict.fromkeys(named) or sorted(manifest.prompts):
         agents = [spec for spec in manifest.enabled() if spec.name in manifest.prompts[prompt]]
         try:
-            test = _test(prompt, agents, control, settings, model, known, loaded)
+            test = planner.test(prompt, agents)
         except BadInput as problem:  # one broken prompt does not cost the others their night
             if named:
                 raise
@@ -134,80 +112,13 @@ def make_plan(
         problems += [f"{prompt}: {skip.reason}" for skip in test.skipped if skip.sha256 is None]
         if test.arms or test.skipped:
             tests.append(test)
-    order = _order(manifest, tests, loaded, settings)
-    suites = {path: suite.sha256 for path, suite in sorted(loaded.items())}
-    about = {**model, **_about(manifest, tests, control, suites, settings)}
-    return Plan(tuple(tests), order, control, settings, about, suites, tuple(problems))
-
-
-def _test(
-    prompt: str,
-    agents: Sequence[AgentSpec],
-    control: PromptSet,
-    settings: Settings,
-    model: Mapping[str, Any],
-    known: Mapping[str, Compared],
-    loaded: dict[str, Suite],
-) -> Test:
-    repo, texts = control.repo, Variants(control.repo, prompt)
-    champion = texts.champion()
-    found, unreadable = texts.challengers()
-    skipped = [Skipped(name, None, f"unreadable: {why}") for name, why in unreadable.items()]
-    if found and not agents:
-        skipped += [Skipped(one.name, one.sha256, "affects no enabled agent") for one in found]
-        found = []
-    arms = []
-    former = {} if settings.force else dethroned(repo)
-    for one in found:
-        if (prompt, one.sha256) in former:  # it lost to a text that has been beaten since, or stands
-            decided = former[(prompt, one.sha256)]
-            skipped.append(Skipped(one.name, one.sha256, "a former champion", decided))
-            continue
-        for spec in agents:
-            if spec.eval_suite not in loaded:
-                loaded[spec.eval_suite] = load_suite(
-                    repo, spec.eval_suite, allow_unpinned=settings.allow_unpinned
-                )
-        suites = [loaded[spec.eval_suite].sha256 for spec in agents]
-        pair = pair_of(champion.sha256, one.sha256, suites, model)
-        if pair in known:
-            earlier = known[pair]
-            why = f"already decided: {earlier.verdict} on {earlier.date}"
-            skipped.append(Skipped(one.name, one.sha256, why, earlier.where))
-            continue
-        label = f"{texts.live.stem}/{one.name}"
-        arms.append(Arm(label, one, pair, control.with_overrides({prompt: one.text})))
-    names = tuple(spec.name for spec in agents)
-    return Test(prompt, champion, tuple(arms), names, tuple(skipped), settings.alpha / max(1, len(arms)))
-
-
-def _order(
-    manifest: Manifest, tests: Iterable[Test], loaded: Mapping[str, Suite], settings: Settings
-) -> tuple[Unit, ...]:
-    """Every case that some arm is run on, shuffled once; the same seed gives the same order."""
-    agents = {name for test in tests if test.arms for name in test.agents}
-    units = [
-        Unit(spec, case)
-        for spec in manifest.agents
-        if spec.name in agents
-        for case in loaded[spec.eval_suite].part(settings.split)
-    ]
-    random.Random(f"ab_test {settings.seed}").shuffle(units)
-    return tuple(units)
-
-
-def _about(
-    manifest: Manifest,
-    tests: Iterable[Test],
-    control: PromptSet,
-    suites: Mapping[str, str],
-    settings: Settings,
-) -> dict[str, Any]:
-    return {
+    suites = {path: suite.sha256 for path, suite in sorted(planner.suites.loaded.items())}
+    about = {
+        **model,
         "run": "ab_test",
-        "prompts": {path: control.sha256(path) for path in sorted(manifest.prompts)},
+        "prompts": {path: planner.control.sha256(path) for path in sorted(manifest.prompts)},
         "challengers": {arm.label: arm.variant.sha256 for test in tests for arm in test.arms},
-        "suites": dict(suites),
+        "suites": suites,
         "models": {spec.name: spec.model for spec in manifest.agents if spec.model},
         "seed": settings.seed,
         "trials": settings.trials,
@@ -215,3 +126,53 @@ def _about(
         "offline_noise": settings.offline_noise,
         "scoring_version": SCORING_VERSION,
     }
+    order = planner.order(manifest, tests)
+    return Plan(tuple(tests), order, planner.control, settings, about, suites, tuple(problems))
+
+
+class _Planner:
+    """What all tests of a plan share; each file is read once."""
+
+    def __init__(self, repo: Repo, settings: Settings, model: Mapping[str, Any]) -> None:
+        self.settings, self.model = settings, model
+        self.control = PromptSet(repo)
+        self.suites = Suites(repo, allow_unpinned=settings.allow_unpinned)
+        self.memory = None if settings.force else Memory(repo)
+
+    def test(self, prompt: str, agents: Sequence[AgentSpec]) -> Test:
+        texts = Variants(self.control.repo, prompt)
+        champion = texts.champion()
+        found, unreadable = texts.challengers()
+        skipped = [Skipped(name, None, f"unreadable: {why}") for name, why in unreadable.items()]
+        arms = []
+        for one in found:
+            if not agents:
+                skipped.append(Skipped(one.name, one.sha256, "affects no enabled agent"))
+                continue
+            if self.memory and (prompt, one.sha256) in self.memory.dethroned:
+                # it lost to a text that has been beaten since, or stands
+                decided = self.memory.dethroned[prompt, one.sha256]
+                skipped.append(Skipped(one.name, one.sha256, "a former champion", decided))
+                continue
+            suites = [self.suites.load(spec.eval_suite).sha256 for spec in agents]
+            pair = pair_of(champion.sha256, one.sha256, suites, self.model)
+            if self.memory and (earlier := self.memory.settled.get(pair)):
+                why = f"already decided: {earlier.verdict} on {earlier.date}"
+                skipped.append(Skipped(one.name, one.sha256, why, earlier.where))
+                continue
+            prompts = self.control.with_overrides({prompt: one.text})
+            arms.append(Arm(f"{texts.live.stem}/{one.name}", one, pair, prompts))
+        names, alpha = tuple(spec.name for spec in agents), self.settings.alpha / max(1, len(arms))
+        return Test(prompt, champion, tuple(arms), names, tuple(skipped), alpha)
+
+    def order(self, manifest: Manifest, tests: Iterable[Test]) -> tuple[Unit, ...]:
+        """Every case that some arm is run on, shuffled once; the same seed gives the same order."""
+        agents = {name for test in tests if test.arms for name in test.agents}
+        units = [
+            Unit(spec, case)
+            for spec in manifest.agents
+            if spec.name in agents
+            for case in self.suites.load(spec.eval_suite).part(self.settings.split)
+        ]
+        random.Random(f"ab_test {self.settings.seed}").shuffle(units)
+        return tuple(units)

@@ -1,4 +1,4 @@
-"""Is the challenger better than the champion? A paired test that may look after every case, and stop when it knows.
+"""Tests whether the challenger is better: a paired test that may look after every case, and stop when it knows.
 
 One difference per case, challenger minus champion, in [-1, 1], in a random order fixed beforehand. The null
 hypothesis is "the mean difference is at most m" (m = 0: not better). Whoever bets a share `b` of its wealth on
@@ -36,9 +36,7 @@ LOWER_SHARE = 0.8  # of alpha to the lower bound, which decides; the rest to the
 PRIOR_SD, PRIOR_CASES = 0.3, 10  # what the horizon plan believes of the spread before it has seen any
 MIN_CASES = 10  # no verdict on fewer
 FUTILITY_AFTER = 20  # cases; before that the spread is a guess
-FUTILITY_Z = (
-    2.8  # how surprising the remaining cases would have to be for a promotion; costs 0.5 points of power
-)
+FUTILITY_Z = 2.8  # how surprising the remaining cases would have to be; costs 0.5 points of power
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +55,13 @@ class PairedResult:
 class _Wealth:
     """The logarithm of the wealth won by betting that the mean lies above `null` (`sign` 1) or below (-1)."""
 
-    __slots__ = (
-        "_cap",
-        "_cases",
-        "_fixed",
-        "_goal",
-        "_horizon",
-        "_late",
-        "_left",
-        "_null",
-        "_sign",
-        "_squares",
-    )
-
     def __init__(self, sign: int, null: float, goal: float, horizon: int, mean_square: float) -> None:
         self._sign, self._null = sign, null
         self._cap = 1 / max(0.05, 1 + sign * null)  # the largest possible loss is 1 + sign * null
         self._fixed = [0.0] * len(SHARES)
         self._late = 0.0
         self._goal = goal - log(1 - FIXED_WEIGHT)
-        self._horizon = self._left = horizon
+        self._left = horizon
         self._squares = PRIOR_SD**2 * PRIOR_CASES * mean_square
         self._cases = PRIOR_CASES
 
@@ -152,10 +137,8 @@ class PairedTest:
         """Where the test stands; without a decision the champion stays, or there was too little to say."""
         verdict, reason = self.decision, self.reason
         if verdict is None and len(self._seen) < self._min_cases:
-            verdict, reason = (
-                "inconclusive",
-                f"{len(self._seen)} cases, at least {self._min_cases} are needed",
-            )
+            verdict = "inconclusive"
+            reason = f"{len(self._seen)} cases, at least {self._min_cases} are needed"
         elif verdict is None:
             verdict, reason = "keep", "all cases used, no improvement shown"
         low, high = self._interval(promoted=verdict == "promote")

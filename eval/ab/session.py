@@ -15,11 +15,11 @@ from agents.manifest import Manifest, load_manifest
 from agents.texts.variants import Variants
 from eval.ab import report as ab_report
 from eval.ab.body import body
-from eval.ab.carry_out import carry_out, finish_pending, only_one, promoted_texts
-from eval.ab.compare import Board
-from eval.ab.memory import rows_for_history
-from eval.ab.plan import Plan, Settings, make_plan
-from eval.ab.run import SHARDS, Limits, merge, run
+from eval.ab.carry_out import carry_out, finish_pending, only_one
+from eval.ab.memory import KEPT, Memory, compared
+from eval.ab.plan import Plan, make_plan
+from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
+from eval.ab.run import Board, merge, run
 from eval.ledger.history import append_history
 from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
@@ -27,9 +27,11 @@ from eval.trials.shards import read_shards, shard_file
 from telemetry.edge.errors import BadInput
 from telemetry.edge.github import job_summary, set_output
 from telemetry.edge.markdown import cell
-from telemetry.edge.repo import HISTORY, Repo
+from telemetry.edge.records import plain
+from telemetry.edge.repo import RESULTS, SCRATCH, Repo
 
-JOURNAL = Path(".ratchet/ab_test.jsonl")  # kept after the run: the same night again costs no call
+JOURNAL = SCRATCH / "ab_test.jsonl"  # kept after the run: the same night again costs no call
+SHARDS = RESULTS / "ab_shards"
 NOTHING = "nothing to compare"
 
 
@@ -45,10 +47,11 @@ class Night:
     quiet: bool = False
 
 
-def run_night(repo: Repo, night: Night) -> dict[str, Any]:
+def run_night(repo: Repo, night: Night) -> Report:
     """Plan, run, decide, carry out. The report; one without tests if there was nothing to compare."""
-    sharded = night.shard[1] > 1
-    with only_one(repo, "ab_test" if not sharded else f"ab_test-{night.shard[0]}-of-{night.shard[1]}"):
+    part, of = night.shard
+    sharded = of > 1
+    with only_one(repo, f"ab_test-{part}-of-{of}" if sharded else "ab_test"):
         if not sharded:
             unfinished = finish_pending(repo)
             if unfinished is not None and not night.settings.get("force"):
@@ -56,33 +59,32 @@ def run_night(repo: Repo, night: Night) -> dict[str, Any]:
                 return unfinished
         git = GitState(repo)
         manifest = load_manifest(repo)
-        plan, board, stopped = _measured(repo, night, manifest)
-        report = _report(night, manifest, plan, board, stopped, git)
-        if plan.arms and not sharded:
-            carry_out(repo, report, promoted_texts(report, plan.arms))
+        board = _measured(repo, night, manifest)
+        report = _report(night, manifest, board, git)
+        if board.plan.arms and not sharded:
+            texts = {(arm.variant.prompt, arm.variant.sha256): arm.variant.text for arm in board.plan.arms}
+            won = {test.prompt: texts[test.prompt, arm.sha256] for test, arm in report.winners}
+            carry_out(repo, report, won)
             _remember(repo, report, board)
         _announce(report, night.shard)
         return report
 
 
-def _measured(repo: Repo, night: Night, manifest: Manifest) -> tuple[Plan, Board, str]:
+def _measured(repo: Repo, night: Night, manifest: Manifest) -> Board:
     """The trials of this night: from the shards, or run here, or in part from the journal."""
     settings = settings_of(night, manifest)
     if night.merge is not None:
         shards = read_shards(repo, night.merge)
-        plan = make_plan(repo, manifest, night.prompts, settings, shards.model)
-        return plan, *merge(plan, shards)
+        return merge(make_plan(repo, manifest, night.prompts, settings, shards.model), shards)
     ask = asked(night, manifest)
     models = [spec.model for spec in manifest.enabled()]
     model = ask.model(models, domain_of(repo, manifest.agents).analysts)
     plan = make_plan(repo, manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
-        return plan, Board(plan), ""
+        return Board(plan)
     path = JOURNAL if night.shard[1] == 1 else shard_file(SHARDS, night.shard)
     with Journal(repo / path, plan.about, resume=not settings.force) as journal:
-        return plan, *run(
-            plan, model, journal, Limits(ask.concurrency, ask.max_usd, night.shard, night.quiet)
-        )
+        return run(plan, model, journal, ask, night.shard, quiet=night.quiet)
 
 
 def settings_of(night: Night, manifest: Manifest) -> Settings:
@@ -98,19 +100,26 @@ def settings_of(night: Night, manifest: Manifest) -> Settings:
 
 
 def asked(night: Night, manifest: Manifest) -> ModelOptions:
-    """How the model is asked, within the manifest's budget."""
-    return night.ask.within(manifest.budget)
+    """How the model is asked, within the manifest's budget; a shard may use its part of what the whole run may."""
+    ask, of = night.ask.within(manifest.budget), night.shard[1]
+    if of == 1:
+        return ask
+    return replace(
+        ask,
+        max_usd=None if ask.max_usd is None else ask.max_usd / of,
+        max_calls=None if ask.max_calls is None else max(1, ask.max_calls // of),
+    )
 
 
-def _report(
-    night: Night, manifest: Manifest, plan: Plan, board: Board, stopped: str, git: GitState
-) -> dict[str, Any]:
-    """The report, checked against its schema before anything is written."""
+def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Report:
+    plan = board.plan
     origins = {
-        row.sha256: row for test in plan.tests for row in Variants(plan.control.repo, test.prompt).lineage()
+        row.sha256: row
+        for test in plan.tests
+        if test.arms
+        for row in Variants(plan.control.repo, test.prompt).lineage()
     }
-    tests = ab_report.tests(board, ab_report.Ended(stopped), origins)
-    own = [trial for trial in board.seen if not trial.resumed]
+    tests = ab_report.found(board, origins)
     metadata = replay_metadata(
         git,
         suites=plan.suites,
@@ -120,31 +129,29 @@ def _report(
         run_type="ab_test",
         **_run_url(),
     )
-    report = {
-        "schema_version": ab_report.SCHEMA_VERSION,
-        "generated_at": metadata["generated_at"],
-        "status": "stopped" if stopped else "complete",
-        "stop_reason": stopped,
-        "promoted": [test["prompt"] for test in tests if test["promoted"]],
-        "settings": asdict(plan.settings),
-        "spend": {
-            "trials": len(board.seen),
-            "trials_resumed": len(board.seen) - len(own),
-            "calls": sum(len(trial.turns) for trial in board.seen),
-            "cost_usd": ab_report.total_cost(board.seen),
-            "max_usd": asked(night, manifest).max_usd,
-        },
-        "command": _command(plan, night),
-        "problems": list(plan.problems),
-        "tests": tests,
-        "metadata": metadata,
-    }
-    if problems := ab_report.problems_of(report):
-        raise AssertionError(f"the report breaks its own schema: {'; '.join(problems)}")
-    return report
+    spend = Spend(
+        trials=len(board.seen),
+        trials_resumed=sum(trial.resumed for trial in board.seen),
+        calls=sum(len(trial.turns) for trial in board.seen),
+        cost_usd=ab_report.total_cost(board.seen),
+        max_usd=asked(night, manifest).max_usd,
+    )
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        generated_at=metadata["generated_at"],
+        status="stopped" if board.stopped else "complete",
+        stop_reason=board.stopped,
+        promoted=tuple(test.prompt for test in tests if test.promoted),
+        settings=plan.settings,
+        spend=spend,
+        command=_command(plan),
+        problems=plan.problems,
+        tests=tests,
+        metadata=metadata,
+    )
 
 
-def _command(plan: Plan, night: Night) -> str:
+def _command(plan: Plan) -> str:
     """What to type to get the same run again."""
     settings = plan.settings
     words = ["python", "-m", "eval.ab_testing"]
@@ -170,28 +177,28 @@ def _run_url() -> dict[str, str]:
     return {"run_id": run, "run_url": f"{server}/{name}/actions/runs/{run}"}
 
 
-def _remember(repo: Repo, report: dict[str, Any], board: Board) -> None:
+def _remember(repo: Repo, report: Report, board: Board) -> None:
     """One line of history for every set of comparisons, once, if a model was really called for it."""
-    rows = rows_for_history(report["tests"])
     if not any(trial.counted and trial.turns for trial in board.seen):
         return
-    file = repo / HISTORY
-    if all(trial.resumed for trial in board.seen) and file.exists():
-        known = file.read_text(encoding="utf-8", errors="replace")
-        if all(f'"{row["pair"]}"' in known for row in rows):
+    found = compared(report)
+    if all(trial.resumed for trial in board.seen):
+        known = {one.pair for one in Memory(repo).history}
+        if known.issuperset(one.pair for one in found):
             return
-    summary = {"comparisons": rows, "promoted": report["promoted"], "spend": report["spend"]}
-    append_history(repo, "ab_test", summary, report["metadata"])
+    rows = [{name: getattr(one, name) for name in KEPT} for one in found]
+    summary = {"comparisons": rows, "promoted": report.promoted, "spend": plain(report.spend)}
+    append_history(repo, "ab_test", summary, report.metadata)
 
 
-def _announce(report: dict[str, Any], shard: tuple[int, int] = (1, 1)) -> None:
+def _announce(report: Report, shard: tuple[int, int] = (1, 1)) -> None:
     """To GitHub: the step outputs and the job summary."""
-    set_output("promoted", "true" if report["promoted"] else "false")
-    set_output("prompts", json.dumps(report["promoted"]))
-    problems = "".join(f"\n- {cell(problem, 300)}" for problem in report["problems"])
+    set_output("promoted", "true" if report.promoted else "false")
+    set_output("prompts", json.dumps(report.promoted))
+    problems = "".join(f"\n- {cell(problem, 300)}" for problem in report.problems)
     if shard[1] > 1:
-        job_summary(f"### A/B test, shard {shard[0]} of {shard[1]}\n\n{report['spend']['trials']} trials.")
-    elif report["tests"]:
+        job_summary(f"### A/B test, shard {shard[0]} of {shard[1]}\n\n{report.spend.trials} trials.")
+    elif report.tests:
         job_summary(body(report))
     else:
         job_summary(f"### A/B test\n\n{NOTHING.capitalize()}: no prompt has a new challenger.\n{problems}")

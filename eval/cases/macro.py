@@ -49,27 +49,15 @@ class Kind:
     down: str
 
 
+_VIX = ("VIX", "CBOE volatility index", "index points")
+_DGS10 = ("DGS10", "US Treasury 10-year yield", "percent")
+_DXY = ("DXY", "US dollar index", "index points")
+_WTI = ("WTI", "WTI crude oil", "USD per barrel")
 KINDS = (
-    Kind(
-        "VIX", "CBOE volatility index", "index points", False, 12, 27, 0.045, 0.08, 2, "risk_off", "risk_on"
-    ),
-    Kind(
-        "DGS10",
-        "US Treasury 10-year yield",
-        "percent",
-        True,
-        3.3,
-        4.9,
-        0.05,
-        0.08,
-        2,
-        "rates_up",
-        "rates_down",
-    ),
-    Kind(
-        "DXY", "US dollar index", "index points", False, 96, 109, 0.0035, 0.006, 2, "dollar_up", "dollar_down"
-    ),
-    Kind("WTI", "WTI crude oil", "USD per barrel", False, 58, 94, 0.017, 0.03, 2, "oil_up", "oil_down"),
+    Kind(*_VIX, False, 12, 27, 0.045, 0.08, 2, "risk_off", "risk_on"),
+    Kind(*_DGS10, True, 3.3, 4.9, 0.05, 0.08, 2, "rates_up", "rates_down"),
+    Kind(*_DXY, False, 96, 109, 0.0035, 0.006, 2, "dollar_up", "dollar_down"),
+    Kind(*_WTI, False, 58, 94, 0.017, 0.03, 2, "oil_up", "oil_down"),
 )
 
 
@@ -171,15 +159,11 @@ def _series(
             last = last * (100 if kind.rate else 10) if up else last / (100 if kind.rate else 10)
         values.append(round(last, kind.digits))
         z, change = _measure(kind, values, gap)
-        if (
-            min(values) > 0
-            and _clear(kind, plan, values[-1], z, change)
-            and (plan.odd == "unit" or z * planned >= 0)
-        ):
+        as_planned = plan.odd == "unit" or z * planned >= 0
+        if min(values) > 0 and as_planned and _clear(kind, plan, values[-1], z, change):
             break
-    if (
-        plan.odd == "bad-tick"
-    ):  # planted after measuring: the label does not count it, a plain deviation would
+    if plan.odd == "bad-tick":
+        # planted after measuring: the label does not count it, a plain deviation would
         place = draw.randrange(LENGTH // 3, LENGTH - 25)
         values[place] = round(values[place] * 10, kind.digits)
     signal = _label(kind, values, z, change, stale=plan.odd == "stale")

@@ -55,15 +55,8 @@ CALM = (
 )
 VENUES = ("alpha", "bravo", "cobalt", "delta")
 
-ITEM_DEFECTS = (
-    ("schema", "high"),
-    ("out_of_range", "high"),
-    ("contradiction", "high"),
-    ("unsupported", "med"),
-    ("duplicate", "low"),
-    ("stale", "med"),
-    ("missing_rationale", "low"),
-)
+ITEM_DEFECTS = {"schema": "high", "out_of_range": "high", "contradiction": "high", "unsupported": "med"}
+ITEM_DEFECTS |= {"duplicate": "low", "stale": "med", "missing_rationale": "low"}
 SPOKEN = {
     "up": ("fell back", "slid on the day", "dropped"),
     "down": ("rallied", "climbed", "rose on the day"),
@@ -75,10 +68,7 @@ EACH, CLEAN, TWO, SPOKEN_WRONG = 12, 36, 16, 6
 def cases(seed: int = 20261116) -> Iterator[dict[str, Any]]:
     """All cases, in order; the same seed gives the same cases."""
     draw = random.Random(f"outputs/{seed}")
-    for defect, _ in ITEM_DEFECTS:
-        for number in range(EACH):
-            yield _case(draw, f"review-{defect.replace('_', '-')}-{number + 1:03}", [defect])
-    for defect in RUN_DEFECTS:
+    for defect in (*ITEM_DEFECTS, *RUN_DEFECTS):
         for number in range(EACH):
             yield _case(draw, f"review-{defect.replace('_', '-')}-{number + 1:03}", [defect])
     for number in range(CLEAN):
@@ -86,7 +76,7 @@ def cases(seed: int = 20261116) -> Iterator[dict[str, Any]]:
     for number in range(SPOKEN_WRONG):
         yield _case(draw, f"review-spoken-{number + 1:03}", ["spoken"])
     for number in range(TWO):
-        pair = [draw.choice(ITEM_DEFECTS)[0], draw.choice(RUN_DEFECTS)]
+        pair = [draw.choice(list(ITEM_DEFECTS)), draw.choice(RUN_DEFECTS)]
         yield _case(draw, f"review-two-{number + 1:03}", pair)
 
 
@@ -104,16 +94,12 @@ def _case(draw: random.Random, case_id: str, defects: list[str], trap: str = "")
             evidence = PLANT[defect](draw, agent, items, place)
             place = len(items) - 1 if defect == "duplicate" else place
             kind = "contradiction" if defect == "spoken" else defect
-            found.append((kind, place, dict(ITEM_DEFECTS)[kind], evidence))
+            found.append((kind, place, ITEM_DEFECTS[kind], evidence))
     if trap:
         _set_trap(draw, trap, agent, items, telemetry, baseline, as_of)
+    planted = [[defect, place] for defect, place, *_ in found]
     expect: list[dict[str, Any]] = [
-        {
-            "grader": "set_f1",
-            "path": "*.defect:item",
-            "values": [[d, place] for d, place, *_ in found],
-            "weight": 2,
-        }
+        {"grader": "set_f1", "path": "*.defect:item", "values": planted, "weight": 2}
     ]
     for defect, _, severity, evidence in found:
         path = f"[defect={defect}]"
@@ -129,12 +115,8 @@ def _case(draw: random.Random, case_id: str, defects: list[str], trap: str = "")
         "telemetry": telemetry,
         "baseline": baseline,
     }
-    return {
-        "id": case_id,
-        "input": payload,
-        "expect": expect,
-        "tags": [*defects, *([trap] if trap else [])] or ["clean"],
-    }
+    tags = [*defects, *([trap] if trap else [])] or ["clean"]
+    return {"id": case_id, "input": payload, "expect": expect, "tags": tags}
 
 
 def _suited(defects: list[str], trap: str) -> tuple[str, ...]:
@@ -218,9 +200,8 @@ def _plant_run(draw: random.Random, defect: str, now: Item, baseline: Item) -> t
     if defect == "error_rate":
         baseline["error_rate"] = round(draw.uniform(0.03, 0.05), 3)
         ratio = ratio if strong else max(ratio, 0.105 / baseline["error_rate"])
-    field = {"cost_spike": "avg_cost_usd", "latency_spike": "p95_latency_ms", "error_rate": "error_rate"}[
-        defect
-    ]
+    fields = {"cost_spike": "avg_cost_usd", "latency_spike": "p95_latency_ms"}
+    field = fields.get(defect, defect)
     now[field] = round(baseline[field] * ratio, {"avg_cost_usd": 5, "error_rate": 3}.get(field))
     mild = "low" if defect == "latency_spike" else "med"
     return ("high" if strong else mild), str(now[field])
@@ -315,14 +296,7 @@ PLANT: dict[str, Callable[[random.Random, str, list[Item], int], str | None]] = 
 }
 
 TRAPS = (
-    "",
-    "busier",
-    "few-runs",
-    "two-days",
-    "alike",
-    "rounded",
-    "extreme",
-    "errors-usual",
+    *("", "busier", "few-runs", "two-days", "alike", "rounded", "extreme", "errors-usual"),
     "short-but-whole",
 )
 

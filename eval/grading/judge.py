@@ -1,4 +1,4 @@
-"""Which of two answers is better? A model decides, blinded: it sees neither which answer is ours nor what it is for.
+"""Lets a model say which of two answers is better, blinded: it sees neither which is ours nor what it is for.
 
 Judges favour the answer shown first, so each pair is asked in both orders, and which order is asked first is drawn
 from a seed. The score is the share of the two verdicts that find ours at least as good as the reference; a judge that

@@ -1,4 +1,4 @@
-"""In which respects was a trial good? Rubric scores in 0..1, gates over them, and one overall score. Pure.
+"""Says in which respects a trial was good: rubric scores in 0..1, gates over them, and one overall score. Pure.
 
 | score | what it says | applies |
 |---|---|---|
@@ -64,23 +64,6 @@ class Rubric:
     gates: tuple[Gate, ...]
     overall_score: float
     passed_all_mandatory: bool
-
-    def as_fields(self) -> dict[str, Any]:
-        """As it stands in rows and results."""
-        return {
-            "scores": self.scores,
-            "gates": [
-                {
-                    "name": gate.name,
-                    "threshold": gate.threshold,
-                    "mandatory": gate.mandatory,
-                    "passed": gate.passed,
-                }
-                for gate in self.gates
-            ],
-            "overall_score": self.overall_score,
-            "passed_all_mandatory": self.passed_all_mandatory,
-        }
 
 
 def rubric(

@@ -1,4 +1,4 @@
-"""What was decided, when, and on what evidence? One immutable file per decision in `meta/decisions/`."""
+"""What was decided, when, and on what evidence: one immutable file per decision in `meta/decisions/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How did the scores develop? One line per run in `eval/history.jsonl`, and only if a model was really called."""
+"""How the scores developed: one line per run in `eval/history.jsonl`, and only if a model was really called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With what exactly was this measured? The replay metadata in every result, report and decision.
+"""With what exactly something was measured: the replay metadata in every result, report and decision.
 
 Enough to run the same thing again: the code (commit, dirty flag), the suites and prompts (hashes), the model (asked and
 answered, provider, temperature, seed), the prices and the packages.
@@ -24,14 +24,8 @@ from telemetry.names import SCORING_VERSION
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
 
-PACKAGES = (
-    "genai-prices",
-    "jsonschema-rs",
-    "numpy",
-    "openai",
-    "orjson",
-    "pyyaml",
-)  # what a score may depend on
+# What a score may depend on.
+PACKAGES = ("genai-prices", "jsonschema-rs", "numpy", "openai", "orjson", "pyyaml")
 
 
 class GitState:

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from agents.base import build_agent
 from agents.domain import domain_of
 from agents.llm_client import ModelOptions
 from agents.manifest import AgentSpec
-from agents.model.call import Model
 from agents.texts.prompt_set import PromptSet
 from eval.grading.judge import Judge
 from eval.grading.suite import Case, Suite
 from eval.ledger.history import append_history, really_called
 from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
-from eval.trials.pool import Breaker, Build, Job, Trial, run_trials
+from eval.trials.pool import Build, Job, run_all
 from eval.trials.progress import Progress
-from eval.trials.results import deliberation_rows, result_row, summarise
+from eval.trials.results import Summary, deliberation_rows, result_row, summarise
 from eval.trials.shards import read_shards
+from eval.trials.trial import Trial
 from telemetry import logger
 from telemetry.edge.files import write_atomic
+from telemetry.edge.records import plain
 from telemetry.edge.repo import Repo
 from telemetry.names import SCORING_VERSION
 
 ARM = "champion"  # what stands in the prompt files
+# What a line of history keeps of an agent's summary, and what of the metadata is one agent's own.
+_FIGURES = ("planned", "counted", "passed", "success_rate", "mean_score", "errors", "not_run", "cost_usd")
+_OWN = (
+    *("agent", "module", "callable", "eval_adapter"),
+    *("prompt_hash", "suite_pinned", "resumed", "run_type"),
+)
+_FORMAT = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,6 @@ class Options:
     trials: int = 1
     shard: tuple[int, int] = (1, 1)  # the I-th of N, from 1
     resume: bool = False
-    allow_unpinned: bool = False
     judge_calls: int | None = None
     ask: ModelOptions = field(default_factory=ModelOptions)
     quiet: bool = False
@@ -67,7 +75,7 @@ class Evaluated:
 
     target: Target
     results: list[dict[str, Any]]
-    summary: dict[str, Any]
+    summary: Summary
     metadata: dict[str, Any]
 
 
@@ -77,12 +85,18 @@ class Evaluation:
 
     agents: tuple[Evaluated, ...]
     stopped: str
-    spent_usd: float | None
+
+    @property
+    def spent_usd(self) -> float | None:
+        """Unknown as soon as one agent's is."""
+        costs = [each.summary.cost_usd for each in self.agents if each.summary.tokens_in is not None]
+        known = [cost for cost in costs if cost is not None]
+        return round(sum(known), 9) if len(known) == len(costs) else None
 
     @property
     def inconclusive(self) -> bool:
         """Whether any agent lost too many cases to infrastructure to be judged."""
-        return any(each.summary["inconclusive"] for each in self.agents)
+        return any(each.summary.inconclusive for each in self.agents)
 
     @property
     def lost(self) -> str:
@@ -105,208 +119,127 @@ def evaluate(
 
     A shard leaves its journal alone: files and history are those of the whole, which `merged` writes.
     """
-    git = GitState(repo)
-    started = time.monotonic()
+    run, ask = _Run(repo, targets, options), options.ask
     analysts = domain_of(repo, [target.spec for target in targets]).analysts
-    model = options.ask.model((target.spec.model for target in targets), analysts)
-    prompts = PromptSet(repo)
-    breaker = Breaker(limit=max(8, 2 * options.ask.concurrency))
-    if journal_path is None:
-        trials = asyncio.run(_run(targets, options, prompts, model, breaker, None, build))
-    else:
-        about = _about(targets, options, prompts, model_identity(model))
-        with Journal(journal_path, about, resume=options.resume) as journal:
-            trials = asyncio.run(_run(targets, options, prompts, model, breaker, journal, build))
-            done = _written(targets, options, prompts, trials, git, breaker.reason, started)
-            whole = options.shard[1] == 1
-            if whole and not breaker.reason and all(trial.counted for trial in trials):
-                journal.remove()
-            return done
-    return _written(targets, options, prompts, trials, git, breaker.reason, started)
+    model = ask.model((target.spec.model for target in targets), analysts)
+    jobs, trials = run.jobs(), list[Trial]()
+    about = run.about(model_identity(model))
+    with Journal(journal_path, about, resume=options.resume) if journal_path else nullcontext() as journal:
+        stopped = run_all(
+            jobs,
+            model,
+            trials.append,
+            Progress("eval", len(jobs), quiet=options.quiet, max_usd=ask.max_usd),
+            concurrency=ask.concurrency,
+            journal=journal,
+            judge=Judge(model, max_calls=options.judge_calls, seed=ask.seed),
+            build=build,
+        )
+        done = run.written(trials, stopped)
+        if journal and run.whole and not stopped and all(trial.counted for trial in trials):
+            journal.remove()
+        return done
 
 
 def merged(repo: Repo, targets: Sequence[Target], options: Options, folder: Path) -> Evaluation:
     """The run whose shards left their trials in `folder`, as if it had been run in one piece."""
-    started, git, prompts, shards = (
-        time.monotonic(),
-        GitState(repo),
-        PromptSet(repo),
-        read_shards(repo, folder),
-    )
-    shards.check(_about(targets, options, prompts, shards.model))
-    trials = [replace(trial, resumed=False) for trial in shards.trials]
-    return _written(targets, options, prompts, trials, git, shards.stopped, started)
+    run, shards = _Run(repo, targets, options), read_shards(repo, folder)
+    shards.check(run.about(shards.model))
+    return run.written([replace(trial, resumed=False) for trial in shards.trials], shards.stopped)
 
 
-async def _run(
-    targets: Sequence[Target],
-    options: Options,
-    prompts: PromptSet,
-    model: Model,
-    breaker: Breaker,
-    journal: Journal | None,
-    build: Build,
-) -> list[Trial]:
-    jobs = list(_jobs(targets, options, prompts))
-    progress = Progress("eval", len(jobs), quiet=options.quiet, max_usd=options.ask.max_usd)
-    trials: list[Trial] = []
+class _Run:
+    """One run over some targets, from its jobs to its files."""
 
-    def feed() -> Iterator[Job]:
-        for job in jobs:
-            if breaker.reason:
-                return
-            yield job
+    def __init__(self, repo: Repo, targets: Sequence[Target], options: Options) -> None:
+        self.targets, self.options, self.whole = targets, options, options.shard[1] == 1
+        self.prompts, self.git, self.started = PromptSet(repo), GitState(repo), time.monotonic()
 
-    judge = Judge(model, max_calls=options.judge_calls, seed=options.ask.seed)
-    try:
-        stream = run_trials(
-            feed(), model, concurrency=options.ask.concurrency, journal=journal, judge=judge, build=build
-        )
-        async with aclosing(stream):
-            async for trial in stream:
-                trials.append(trial)
-                breaker.see(trial)
-                progress.see(trial.ok, trial.cost_usd if trial.turns else 0.0, trial.resumed)
-    finally:
-        progress.finish()
-        await model.aclose()
-    return trials
+    def jobs(self) -> list[Job]:
+        return [
+            Job(ARM, self.prompts, target.spec, case, trial_no)
+            for target in self.targets
+            for trial_no in range(self.options.trials)
+            for case in target.cases(self.options)
+        ]
 
+    def about(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """Everything that a trial's outcome may depend on: if any of it changes, a journal starts afresh."""
+        return {
+            "agents": {
+                target.spec.name: {
+                    "module": target.spec.module,
+                    "callable": target.spec.callable,
+                    "adapter": target.spec.eval_adapter,
+                    "model": target.spec.model,
+                    "prompt": self.prompts.hash(target.spec),
+                    "suite": target.suite.sha256,
+                }
+                for target in self.targets
+            },
+            **model,
+            "seed": self.options.ask.seed,
+            "offline_noise": self.options.ask.offline_noise,
+            "trials": self.options.trials,
+            "split": self.options.split,
+            "scoring_version": SCORING_VERSION,
+        }
 
-def _jobs(targets: Sequence[Target], options: Options, prompts: PromptSet) -> Iterable[Job]:
-    for target in targets:
-        for trial_no in range(options.trials):
-            for case in target.cases(options):
-                yield Job(ARM, prompts, target.spec, case, trial_no)
+    def written(self, trials: Sequence[Trial], stopped: str) -> Evaluation:
+        """Results and deliberations per agent, one line of history, and the whole as a value."""
+        done = Evaluation(tuple(self._evaluated(target, trials) for target in self.targets), stopped)
+        if self.whole and really_called(trials):
+            self._remember(done)
+        return done
 
-
-def _about(
-    targets: Sequence[Target], options: Options, prompts: PromptSet, model: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Everything that a trial's outcome may depend on: if any of it changes, a journal starts afresh."""
-    return {
-        "agents": {
-            target.spec.name: {
-                "module": target.spec.module,
-                "callable": target.spec.callable,
-                "adapter": target.spec.eval_adapter,
-                "model": target.spec.model,
-                "prompt": prompts.hash(target.spec),
-                "suite": target.suite.sha256,
-            }
-            for target in targets
-        },
-        **model,
-        "seed": options.ask.seed,
-        "offline_noise": options.ask.offline_noise,
-        "trials": options.trials,
-        "split": options.split,
-        "scoring_version": SCORING_VERSION,
-    }
-
-
-def _written(
-    targets: Sequence[Target],
-    options: Options,
-    prompts: PromptSet,
-    trials: Sequence[Trial],
-    git: GitState,
-    stopped: str,
-    started: float,
-) -> Evaluation:
-    """Results and deliberations per agent, one line of history, and the whole as a value."""
-    agents = []
-    whole = options.shard[1] == 1
-    for target in targets:
+    def _evaluated(self, target: Target, trials: Sequence[Trial]) -> Evaluated:
+        spec, options = target.spec, self.options
         cases = {case.id: case for case in target.cases(options)}
         order = {case_id: place for place, case_id in enumerate(cases)}
-        mine = sorted(
-            (trial for trial in trials if trial.agent == target.spec.name),
-            key=lambda trial: (order[trial.case_id], trial.trial_no),
+        own = [trial for trial in trials if trial.agent == spec.name]
+        own.sort(key=lambda trial: (order[trial.case_id], trial.trial_no))
+        metadata = replay_metadata(
+            self.git,
+            suites={str(target.suite.path): target.suite.sha256},
+            prompts={path: self.prompts.sha256(path) for path in spec.prompt_paths},
+            seen=seen_in(own),
+            seed=options.ask.seed,
+            run_type="eval",
+            agent=spec.name,
+            module=spec.module,
+            callable=spec.callable,
+            eval_adapter=spec.eval_adapter,
+            prompt_hash=self.prompts.hash(spec),
+            suite_pinned=target.suite.pinned,
+            split=options.split,
+            trials=options.trials,
+            offline_noise=options.ask.offline_noise,
+            resumed=sum(trial.resumed for trial in own),
         )
-        evaluated = _one_target(target, options, prompts, mine, cases, git)
-        if whole:
-            _save(prompts.repo, evaluated, mine)
-        agents.append(evaluated)
-    costs = [each.summary["cost_usd"] for each in agents if each.summary["tokens_in"] is not None]
-    spent = None if None in costs else round(sum(costs), 9)
-    done = Evaluation(tuple(agents), stopped, spent)
-    if whole and really_called(trials):
-        summary = _history_summary(done, time.monotonic() - started)
-        append_history(prompts.repo, "eval", summary, _history_metadata(agents))
-    return done
+        rows = [result_row(trial, cases[trial.case_id]) for trial in own]
+        summary = summarise(own, len(cases) * options.trials, cases)
+        if self.whole:
+            value = {"results": rows, "summary": plain(summary), "metadata": metadata}
+            out = self.prompts.repo / target.out_path
+            write_atomic(out, orjson.dumps(value, default=str, option=_FORMAT))
+            lines = b"".join(logger.encode(row) for trial in own for row in deliberation_rows(trial))
+            write_atomic(out.with_name(f"{out.stem}_deliberations.jsonl"), lines)
+        return Evaluated(target, rows, summary, metadata)
 
-
-def _one_target(
-    target: Target,
-    options: Options,
-    prompts: PromptSet,
-    trials: Sequence[Trial],
-    cases: dict[str, Case],
-    git: GitState,
-) -> Evaluated:
-    spec = target.spec
-    metadata = replay_metadata(
-        git,
-        suites={str(target.suite.path): target.suite.sha256},
-        prompts={path: prompts.sha256(path) for path in spec.prompt_paths},
-        seen=seen_in(trials),
-        seed=options.ask.seed,
-        run_type="eval",
-        agent=spec.name,
-        module=spec.module,
-        callable=spec.callable,
-        eval_adapter=spec.eval_adapter,
-        prompt_hash=prompts.hash(spec),
-        suite_pinned=target.suite.pinned,
-        split=options.split,
-        trials=options.trials,
-        offline_noise=options.ask.offline_noise,
-        resumed=sum(trial.resumed for trial in trials),
-    )
-    rows = [result_row(trial, cases[trial.case_id]) for trial in trials]
-    summary = summarise(trials, len(cases) * options.trials, cases)
-    return Evaluated(target, rows, summary, metadata)
-
-
-def _save(repo: Repo, evaluated: Evaluated, trials: Sequence[Trial]) -> None:
-    import orjson
-
-    out = repo / evaluated.target.out_path
-    value = {"results": evaluated.results, "summary": evaluated.summary, "metadata": evaluated.metadata}
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-    write_atomic(out, orjson.dumps(value, default=str, option=options))
-    lines = b"".join(logger.encode(row) for trial in trials for row in deliberation_rows(trial))
-    write_atomic(out.with_name(f"{out.stem}_deliberations.jsonl"), lines)
-
-
-def _history_summary(done: Evaluation, seconds: float) -> dict[str, Any]:
-    names = ("planned", "counted", "passed", "success_rate", "mean_score", "errors", "not_run", "cost_usd")
-    return {
-        "agents": {
-            each.target.spec.name: {name: each.summary[name] for name in names} for each in done.agents
-        },
-        "inconclusive": done.inconclusive,
-        "stopped": done.stopped or None,
-        "cost_usd": done.spent_usd,
-        "seconds": round(seconds, 3),
-    }
-
-
-def _history_metadata(agents: Sequence[Evaluated]) -> dict[str, Any]:
-    """The metadata of the run: what all agents share, with the suites and prompts of each."""
-    first = agents[0].metadata
-    own = (
-        "agent",
-        "module",
-        "callable",
-        "eval_adapter",
-        "prompt_hash",
-        "suite_pinned",
-        "resumed",
-        "run_type",
-    )
-    shared = {name: value for name, value in first.items() if name not in own}
-    for name in ("suites", "prompts"):
-        shared[name] = {path: sha for each in agents for path, sha in each.metadata[name].items()}
-    return shared
+    def _remember(self, done: Evaluation) -> None:
+        figures = {
+            each.target.spec.name: {name: getattr(each.summary, name) for name in _FIGURES}
+            for each in done.agents
+        }
+        summary = {
+            "agents": figures,
+            "inconclusive": done.inconclusive,
+            "stopped": done.stopped or None,
+            "cost_usd": done.spent_usd,
+            "seconds": round(time.monotonic() - self.started, 3),
+        }
+        # What all agents share, with the suites and prompts of each.
+        about = {name: value for name, value in done.agents[0].metadata.items() if name not in _OWN}
+        for name in ("suites", "prompts"):
+            about[name] = {path: sha for each in done.agents for path, sha in each.metadata[name].items()}
+        append_history(self.prompts.repo, "eval", summary, about)

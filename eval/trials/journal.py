@@ -1,4 +1,4 @@
-"""Which trials are done already? One JSON line per finished trial, so that a killed run goes on where it was.
+"""Keeps which trials are done, one JSON line per finished trial, so that a killed run goes on where it was.
 
 The first line names the configuration (its key, and the parts that made it). A journal with another key was written
 for another prompt, suite, model or seed: it is started afresh. A line torn by a kill is dropped; its trial runs again.
@@ -20,7 +20,8 @@ from typing import Any
 from telemetry import logger
 from telemetry.edge.errors import Stopped
 
-FOLDER = Path(".ratchet")  # below the root; ignored by git
+Rows = dict[tuple[Any, ...], dict[str, Any]]  # by identity of the trial
+
 MAX_AGE_S = 20 * 3600  # since its last line; what was left over from yesterday is not part of tonight
 
 
@@ -28,6 +29,15 @@ def key_of(about: Mapping[str, Any]) -> str:
     """Sixteen hex digits that name a configuration: hashes of suites and prompts, model, provider, seed, ..."""
     text = json.dumps(about, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def entries(data: bytes) -> tuple[dict[str, Any], Rows]:
+    """The first line of a journal, and its rows: of a trial that was run again the last, of a torn line none."""
+    import orjson
+
+    first, *lines = data[: data.rfind(b"\n") + 1].splitlines()
+    found = map(orjson.loads, lines)
+    return dict(orjson.loads(first)), {tuple(entry["identity"]): entry["row"] for entry in found}
 
 
 class Journal:
@@ -38,12 +48,10 @@ class Journal:
 
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool = True) -> None:
         self.path, self.key = path, key_of(about)
-        self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.rows: Rows = {}
         self._file = self._open()
         fresh = time.time() - os.fstat(self._file).st_mtime <= MAX_AGE_S
         keep = self._read() if resume and fresh else 0
-        if keep == 0:
-            self.rows.clear()
         os.ftruncate(self._file, keep)
         if keep == 0:
             self._write({"journal": self.key, "about": dict(about)})
@@ -82,22 +90,17 @@ class Journal:
 
     def _read(self) -> int:
         """Load the rows that belong to our key; returns how many bytes of the file are whole lines of them."""
-        import orjson
-
         with os.fdopen(os.dup(self._file), "rb") as file:
             file.seek(0)
             data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        lines = whole.splitlines()
         try:
-            if not lines or orjson.loads(lines[0]).get("journal") != self.key:
-                return 0
-            for line in lines[1:]:
-                entry = orjson.loads(line)
-                self.rows[tuple(entry["identity"])] = entry["row"]
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):  # not one of ours: begin again
+            head, rows = entries(data)
+        except (ValueError, KeyError, TypeError, IndexError):  # not one of ours: begin again
             return 0
-        return len(whole)
+        if head.get("journal") != self.key:
+            return 0
+        self.rows = rows
+        return data.rfind(b"\n") + 1
 
     def _write(self, entry: Mapping[str, Any]) -> None:
         line = logger.encode(entry)

@@ -4,7 +4,7 @@
 - A **trial** is what came of it. `ok` and `score` are None if the infrastructure failed (endpoint, rate limit, budget,
   source): such a trial says nothing about the agent and counts for nobody (`trial.counted` is False). An answer that
   does not parse and an agent that crashes are the arm's own fault: `ok` is False, `score` 0.
-- A **journal** (`eval/journal.py`) holds finished trials on disk. A counted trial found there is not run again.
+- A **journal** (`eval/trials/journal.py`) holds finished trials on disk. A counted trial found there is not run again.
 
     with Journal(path, about) as journal:
         async with aclosing(run_trials(jobs, model, concurrency=16, journal=journal, source="ab_test")) as trials:
@@ -23,6 +23,7 @@ import gc
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
+from itertools import takewhile
 from typing import Any
 
 from agents.base import BaseAgent, build_agent
@@ -31,10 +32,11 @@ from agents.model.call import Model
 from agents.texts.prompt_set import PromptSet
 from eval.grading.judge import Judge
 from eval.trials.journal import Journal
+from eval.trials.progress import Progress
 from eval.trials.trial import Job, Recorder, Trial, from_row, run_trial, to_row
 from telemetry import logger
 
-__all__ = ["Breaker", "Job", "Journal", "Trial", "collect", "run_trials"]
+__all__ = ["Breaker", "Job", "Journal", "Trial", "collect", "run_all", "run_trials"]
 
 # Allocations between two collections while trials run. The default of 700 has the collector walk the SDK's 100,000
 # objects again and again and find nothing: 0.15 ms per trial.
@@ -121,6 +123,36 @@ async def run_trials(
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+def run_all(
+    jobs: Iterable[Job],
+    model: Model,
+    see: Callable[[Trial], None],
+    progress: Progress,
+    *,
+    concurrency: int,
+    **options: Any,
+) -> str:
+    """Run jobs to their end, handing each trial to `see`; why it stopped early (budget, outage), if it did."""
+    breaker = Breaker(limit=max(8, 2 * concurrency))
+
+    async def work() -> None:
+        feed = takewhile(lambda _: not breaker.reason, jobs)
+        try:
+            async with aclosing(run_trials(feed, model, concurrency=concurrency, **options)) as stream:
+                async for trial in stream:
+                    see(trial)
+                    breaker.see(trial)
+                    progress.see(trial.ok, trial.cost_usd if trial.turns else 0.0, trial.resumed)
+            if not breaker.reason:
+                progress.total = progress.done  # decided before all cases were used
+        finally:
+            progress.finish()
+            await model.aclose()
+
+    asyncio.run(work())
+    return breaker.reason
 
 
 async def collect(jobs: Iterable[Job], model: Model, **options: Any) -> list[Trial]:

@@ -1,4 +1,4 @@
-"""How far is it? One line that rewrites itself on a terminal, a plain line now and then elsewhere."""
+"""Tells how far a run is: one line that rewrites itself on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Which part of a run is ours, and what do all parts add up to? `--shard I/N` on each machine, `--merge DIR` on one.
+"""Splits a run over machines, `--shard I/N` on each, and sums it up again, `--merge DIR` on one.
 
-A shard leaves its trials in a file (a journal: `eval/journal.py`) and decides nothing; a merge reads the files and
-goes on as if all had been run in one piece.
+A shard leaves its trials in a file (a journal: `eval/trials/journal.py`) and decides nothing; a merge reads the files
+and goes on as if all had been run in one piece.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,13 +35,8 @@ def shard(text: str) -> tuple[int, int]:
 def add_shard_flags(made: argparse.ArgumentParser, folder: Path) -> None:
     """The two flags; `folder` is where this script's shards leave their files."""
     add = made.add_argument
-    add(
-        "--shard",
-        type=shard,
-        default=(1, 1),
-        metavar="I/N",
-        help="run only the I-th of N parts; then --merge",
-    )
+    told = "run only the I-th of N parts; then --merge"
+    add("--shard", type=shard, default=(1, 1), metavar="I/N", help=told)
     add("--merge", type=Path, metavar="DIR", help=f"sum up the shards in DIR ({folder}), without any call")
 
 
@@ -76,59 +72,37 @@ class Shards:
 
     def check(self, about: Mapping[str, Any]) -> None:
         """Refuse shards of another configuration than the one asked for."""
-        if changed := ", ".join(_differing(_plain(about), self.about)):
+        if changed := ", ".join(_differing(json.loads(json.dumps(about, default=str)), self.about)):
             raise BadInput(f"--merge: the shards belong to another run ({changed} changed since)")
 
 
 def read_shards(repo: Repo, folder: Path) -> Shards:
     """Read every shard below a folder (relative to the root); they have to be of one configuration."""
-    from eval.trials.journal import key_of
+    from eval.trials.journal import entries, key_of
+    from eval.trials.trial import from_row
 
-    found: dict[tuple[int, int], tuple[dict[str, Any], list[Trial]]] = {}
+    abouts: dict[str, Mapping[str, Any]] = {}
+    found: dict[tuple[int, int], list[Trial]] = {}
     for file in sorted((repo / folder).rglob("shard-*-of-*.jsonl")):
         if match := _FILE.fullmatch(file.name):
-            found[int(match[1]), int(match[2])] = _read(file)
+            try:
+                head, rows = entries(file.read_bytes())
+                found[int(match[1]), int(match[2])] = [from_row(row) for row in rows.values()]
+                abouts[key_of(head["about"])] = head["about"]
+            except (OSError, ValueError, KeyError, TypeError, IndexError) as problem:
+                raise BadInput(f"{file}: not a shard ({problem})") from None
+    parts = {of for _, of in found}
     if not found:
         raise BadInput(f"--merge {folder}: no shard-I-of-N.jsonl below it")
-    if len({of for _, of in found}) > 1:
-        raise BadInput(f"--merge {folder}: shards of different N: {sorted({of for _, of in found})}")
-    abouts = {key_of(about): about for about, _ in found.values()}
+    if len(parts) > 1:
+        raise BadInput(f"--merge {folder}: shards of different N: {sorted(parts)}")
     if len(abouts) > 1:
         differing = ", ".join(_differing(*list(abouts.values())[:2]))
         raise BadInput(f"--merge {folder}: the shards are of different runs (other {differing})")
-    of = next(of for _, of in found)
+    [of], [about] = parts, abouts.values()
     missing = tuple(f"{part}/{of}" for part in range(1, of + 1) if (part, of) not in found)
-    trials = [trial for _, (_, rows) in sorted(found.items()) for trial in rows]
-    return Shards(next(iter(abouts.values())), tuple(trials), missing)
-
-
-def _read(file: Path) -> tuple[dict[str, Any], list[Trial]]:
-    """The configuration and the trials of a journal; a trial that was run again counts once, as it was last."""
-    import json
-
-    from eval.trials.trial import from_row
-
-    try:
-        lines = file.read_bytes().splitlines()
-        about = json.loads(lines[0])["about"]
-        rows: dict[tuple[Any, ...], Any] = {}
-        for line in lines[1:]:
-            try:
-                entry = json.loads(line)
-            except ValueError:  # torn by a kill: that trial was not finished
-                continue
-            rows[tuple(entry["identity"])] = entry["row"]
-        return about, [from_row(row) for row in rows.values()]
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as problem:
-        raise BadInput(f"{file}: not a shard ({problem})") from None
+    return Shards(about, tuple(trial for _, own in sorted(found.items()) for trial in own), missing)
 
 
 def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     return sorted(name for name in {*a, *b} if a.get(name) != b.get(name))
-
-
-def _plain(value: Any) -> Any:
-    """As it comes back from JSON: lists for tuples, text for keys."""
-    import json
-
-    return json.loads(json.dumps(value, default=str))

@@ -1,4 +1,4 @@
-"""What is one trial, and what came of it? One agent, with one arm's prompts, on one case, graded."""
+"""One trial and what came of it: one agent, with one arm's prompts, on one case, graded."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from eval.grading.rubric import Rubric, gated, rubric
 from eval.grading.suite import Case
 from telemetry import logger
 from telemetry.edge.errors import BadInput
+from telemetry.edge.records import plain
 from telemetry.edge.text import MAX_ERROR, cut
 from telemetry.names import INFRASTRUCTURE
 from telemetry.record.run import error_kind
@@ -33,17 +34,14 @@ TEMPERATURE = 0.2  # what a model is asked at if its agent says nothing else; th
 
 # Fields of an `llm_call` row that make up a turn of a trial.
 _TURN = (
-    "model_asked",
-    "model_answered",
-    "provider",
-    "latency_ms",
-    "tokens_in",
-    "tokens_out",
-    "cost_usd",
-    "attempts",
-    "request_id",
-    "finish_reason",
-    "error_kind",
+    *("model_asked", "model_answered", "provider", "latency_ms", "tokens_in", "tokens_out", "cost_usd"),
+    *("attempts", "request_id", "finish_reason", "error_kind"),
+)
+# What a trial takes from the `run` row of its agent.
+_RUN = ("cost_usd", "tokens_in", "tokens_out", "tokens_thinking", "prompt_hash", "price_list_version")
+# What an `evaluation` row takes from its trial.
+_GRADED = (
+    *("error", "error_kind", "arm", "case_id", "trial_no", "ok", "score", "prompt_hash", "model", "provider"),
 )
 
 _asked: ContextVar[list[dict[str, Any]] | None] = ContextVar("asked", default=None)
@@ -144,18 +142,47 @@ async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
             raise
         except Exception as raised:  # noqa: BLE001 - whatever an agent raises is this trial's result
             problem = raised
-    latency_ms = round((time.perf_counter() - start) * 1000, 3)
+    took_ms = round((time.perf_counter() - start) * 1000, 3)
     _asked.reset(noted)
     trial_label.reset(marked)
+    case = job.case
     if problem is None:
         try:
-            graded = await _graded(job.case, output, judge)
+            if any(wanted["grader"] == "llm_judge" for wanted in case.expect):
+                graded = await grade_judged(case.expect, output, case.input, judge, case.threshold)
+            else:
+                graded = grade(case.expect, output, case.threshold)
         except Exception as raised:
             if error_kind(raised) not in INFRASTRUCTURE:  # a broken suite, or a bug: not the agent's loss
                 raise
             problem = raised
-    trial = _trial(job, run_id, latency_ms, rows, asked, output, graded, problem)
-    _log_evaluation(trial, job)
+    run = next((row for row in rows if row["kind"] == "run" and row["run_id"] == run_id), {})
+    calls = [row for row in rows if row["kind"] == "llm_call"]
+    kind = None if problem is None else error_kind(problem)
+    outage = kind in INFRASTRUCTURE
+    parts = graded.parts if graded else ()
+    taken: dict[str, Any] = {name: run.get(name) for name in _RUN}
+    trial = Trial(
+        *job.identity,
+        ok=None if outage else graded is not None and graded.ok,
+        score=None if outage else graded.score if graded else 0.0,
+        error=None if problem is None else cut(f"{type(problem).__name__}: {problem}", MAX_ERROR)[0],
+        error_kind=kind,
+        latency_ms=run.get("latency_ms", took_ms),
+        cost_source=run.get("cost_source") or "unknown",
+        **taken,
+        output=output,
+        reasons=graded.reasons if graded else (),
+        parts=parts,
+        rubric=None if outage else rubric(parts, case.expect, case.tags, output, taken["cost_usd"], kind),
+        run_id=run_id,
+        model=_last(calls, "model_asked"),
+        model_answered=_last(calls, "model_answered"),
+        provider=run.get("provider") or _last(calls, "provider"),
+        turns=_turns(calls, asked),
+        raw_output=_last(calls, "raw_output") if kind == "parse" else None,
+    )
+    _log_evaluation(trial, case)
     return trial
 
 
@@ -194,55 +221,6 @@ def load_adapter(name: str) -> Callable[..., Any]:
     return adapter
 
 
-async def _graded(case: Case, output: Any, judge: Judge) -> Grade:
-    if any(wanted["grader"] == "llm_judge" for wanted in case.expect):
-        return await grade_judged(case.expect, output, case.input, judge, case.threshold)
-    return grade(case.expect, output, case.threshold)
-
-
-def _trial(
-    job: Job,
-    run_id: str,
-    latency_ms: float,
-    rows: list[dict[str, Any]],
-    asked: list[dict[str, Any]],
-    output: Any,
-    graded: Grade | None,
-    problem: Exception | None,
-) -> Trial:
-    run = next((row for row in rows if row["kind"] == "run" and row["run_id"] == run_id), {})
-    calls = [row for row in rows if row["kind"] == "llm_call"]
-    kind = None if problem is None else error_kind(problem)
-    outage = kind in INFRASTRUCTURE
-    case = job.case
-    parts = graded.parts if graded else ()
-    return Trial(
-        *job.identity,
-        ok=None if outage else graded is not None and graded.ok,
-        score=None if outage else graded.score if graded else 0.0,
-        error=None if problem is None else cut(f"{type(problem).__name__}: {problem}", MAX_ERROR)[0],
-        error_kind=kind,
-        latency_ms=run.get("latency_ms", latency_ms),
-        cost_usd=run.get("cost_usd"),
-        cost_source=run.get("cost_source") or "unknown",
-        tokens_in=run.get("tokens_in"),
-        tokens_out=run.get("tokens_out"),
-        tokens_thinking=run.get("tokens_thinking"),
-        output=output,
-        reasons=graded.reasons if graded else (),
-        parts=parts,
-        rubric=None if outage else rubric(parts, case.expect, case.tags, output, run.get("cost_usd"), kind),
-        run_id=run_id,
-        prompt_hash=run.get("prompt_hash"),
-        model=_last(calls, "model_asked"),
-        model_answered=_last(calls, "model_answered"),
-        provider=run.get("provider") or _last(calls, "provider"),
-        price_list_version=run.get("price_list_version"),
-        turns=_turns(calls, asked),
-        raw_output=_last(calls, "raw_output") if kind == "parse" else None,
-    )
-
-
 def _turns(calls: list[dict[str, Any]], asked: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     """One turn per logged call; a plain function that bypassed the recorder has turns without hashes."""
     rows = [{name: row[name] for name in _TURN if row.get(name) is not None} for row in calls]
@@ -258,35 +236,21 @@ def _short_hash(text: str) -> str:
 
 def _last(rows: list[dict[str, Any]], name: str) -> Any:
     """The last value that is known."""
-    for row in reversed(rows):
-        if row.get(name) is not None:
-            return row[name]
-    return None
+    return next((row[name] for row in reversed(rows) if row.get(name) is not None), None)
 
 
-def _log_evaluation(trial: Trial, job: Job) -> None:
+def _log_evaluation(trial: Trial, case: Case) -> None:
     """The grade as a row; what the run cost stands on its `run` row alone, so that sums stay true."""
-    marks: dict[str, Any] = {} if trial.rubric is None else trial.rubric.as_fields()
+    marks: dict[str, Any] = {} if trial.rubric is None else plain(trial.rubric)
     logger.log_event(
         trial.agent,
         trial.run_id,
         trial.latency_ms,
-        error=trial.error,
-        error_kind=trial.error_kind,
         kind="evaluation",
-        arm=trial.arm,
-        case_id=trial.case_id,
-        trial_no=trial.trial_no,
-        split=job.case.split,
-        ok=trial.ok,
-        score=trial.score,
+        split=case.split,
         rubric=marks.get("scores"),
-        gates=marks.get("gates"),
-        overall_score=marks.get("overall_score"),
-        passed_all_mandatory=marks.get("passed_all_mandatory"),
-        prompt_hash=trial.prompt_hash,
-        model=trial.model,
-        provider=trial.provider,
+        **{name: marks.get(name) for name in ("gates", "overall_score", "passed_all_mandatory")},
+        **{name: getattr(trial, name) for name in _GRADED},
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agents.texts.variants import Variant, Variants
-from eval.ab import memory as ab_memory
+from eval.ab.memory import Memory
 from telemetry.edge.repo import Repo
 
 ORIGINAL = "A"  # where the prompt started: kept for reference
@@ -27,24 +27,6 @@ class Contenders:
     waiting: tuple[Variant, ...]
     lost: tuple[Variant, ...]  # without the original
     tried: Mapping[str, str]  # hash -> what became of it
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What earlier nights decided, about all prompts."""
-
-    rejected: Mapping[tuple[str, str], str]
-    dethroned: Mapping[tuple[str, str], str]
-    winners: Mapping[str, str]
-
-    @classmethod
-    def read(cls, repo: Repo) -> Memory:
-        """As it stands in decisions, report and history."""
-        return cls(ab_memory.rejected(repo), ab_memory.dethroned(repo), ab_memory.winners(repo))
-
-    def verdict(self, prompt: str, sha256: str) -> str:
-        """What became of a text; empty when nothing was decided."""
-        return self.rejected.get((prompt, sha256)) or self.dethroned.get((prompt, sha256), "")
 
 
 def contenders(repo: Repo, prompt: str, memory: Memory) -> Contenders:

@@ -12,11 +12,12 @@ from agents.manifest import AgentSpec, Manifest
 from agents.model.call import Model
 from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variants, sha256
+from eval.ab.memory import Memory
 from eval.grading.suite import Suite, load_suite
 from meta.evidence.known import findings, read_json, tune_results
 from meta.proposals import ask as proposer
 from meta.proposals import checks, search
-from meta.proposals.contenders import Contenders, Memory, contenders
+from meta.proposals.contenders import Contenders, contenders
 from meta.proposals.edits import changed_lines, unified
 from meta.proposals.options import Options
 from meta.proposals.report import Proposed, Rates, Tune
@@ -69,7 +70,7 @@ class Drafter:
             free,
         )
         self.repo = prompts.repo
-        self.memory = Memory.read(self.repo)
+        self.memory = Memory(self.repo)
         self.critiques = findings(self.repo)
         self._suites: dict[str, Suite] = {}
 

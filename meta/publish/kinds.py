@@ -28,7 +28,7 @@ class Kind:
     draft: bool = False
     before: tuple[tuple[str, ...], ...] = ()  # run first where there is no data yet, as on a fresh runner
     only_if: str = ""  # a step output of the script: `false` or 0 is not worth a pull request
-    options: tuple[str, ...] = ()  # what a person may pass when dispatching by hand
+    options: tuple[str, ...] = ()  # what a workflow may pass on, by hand or from its shards
     max_files: int = 60
     max_lines: int = 2_000  # changed lines outside the report
     max_bytes: int = 4_000_000  # of all files after the change
@@ -56,7 +56,7 @@ KINDS = {
             allowed=("agents/prompts/*.md", *_VARIANTS),
             records=_DECISIONS,
             only_if="promoted",
-            options=("prompt", "max_usd"),
+            options=("prompt", "max_usd", "merge"),
         ),
         Kind(
             name="retirement",

@@ -25,10 +25,11 @@ from telemetry.edge.git import git
 
 META = "meta.json"
 
-# What a person may pass by hand, and the only form in which it reaches a command line.
+# What a workflow may pass on, by hand or from its shards, and the only form in which it reaches a command line.
 OPTIONS = {
     "prompt": re.compile(r"[A-Za-z0-9_./-]{1,120}"),
     "max_usd": re.compile(r"[0-9]{1,6}(\.[0-9]{1,4})?"),
+    "merge": re.compile(r"[A-Za-z0-9_./-]{1,120}"),
 }
 
 

@@ -33,7 +33,14 @@ def test_any_mapping_may_hold_the_evidence(root: Path) -> None:
 def test_another_decision_of_the_same_day_gets_a_name_of_its_own(root: Path) -> None:
     first = write_decision(here(), DECISION)
     second = write_decision(here(), replace(DECISION, after_sha256="b" * 64))
-    assert second != first and len(list(decisions(here()))) == 2
+    third = write_decision(here(), replace(DECISION, after_sha256="c" * 64))
+    names = [first, *(first.with_stem(f"{first.stem}-{number}") for number in (2, 3))]
+    assert [first, second, third] == names and len(list(decisions(here()))) == 3
+
+
+def test_evidence_that_json_cannot_hold_is_refused(root: Path) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_decision(here(), replace(DECISION, verdict={"effect": float("nan")}))
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,19 @@ WORKED: list[tuple[dict[str, Any], float]] = [
     ({"grader": "numeric", "path": "0.z_score", "value": 3.8, "abs": 0.2}, 0.5),
     ({"grader": "numeric", "path": "0.z_score", "value": 1.0, "abs": 0.2}, 0.0),
     ({"grader": "numeric", "path": "0.signal", "value": 1.0, "abs": 9}, 0.0),
+    ({"grader": "numeric", "path": "0.z_score", "value": 4.1}, 1.0),
+    ({"grader": "numeric", "path": "0.z_score", "value": 4.2}, 0.0),
+    # the larger tolerance holds: 0.205 of 4.1
+    ({"grader": "numeric", "path": "0.z_score", "value": 4.3, "abs": 0.1, "rel": 0.05}, 1.0),
     ({"grader": "band", "path": "*.z_score", "low": 3}, 1.0),
     ({"grader": "band", "path": "*.z_score", "low": 3.5, "high": 9}, 0.5),
     ({"grader": "band", "path": "5.z_score", "low": 0}, 0.0),
     ({"grader": "contains", "path": "0.rationale", "all": ["JUMPED", "fell"]}, 0.5),
     ({"grader": "contains", "path": "0.rationale", "any": ["fell", "34 %"]}, 1.0),
+    ({"grader": "contains", "path": "0.rationale", "all": ["jumped", "fell"], "any": ["day"]}, 2 / 3),
+    ({"grader": "contains", "path": "9.rationale", "all": ["jumped"]}, 0.0),
+    ({"grader": "band", "path": "*.z_score", "low": 3.2, "high": 4.1}, 1.0),
+    ({"grader": "band", "path": "", "low": 0}, 0.0),
     ({"grader": "absent", "path": "[series=DXY]"}, 1.0),
     ({"grader": "absent", "path": "[series=VIX]"}, 0.0),
     ({"grader": "absent", "path": "1.rationale", "terms": ["casualties"]}, 0.0),
@@ -81,6 +89,64 @@ WORKED: list[tuple[dict[str, Any], float]] = [
 @pytest.mark.parametrize(("wanted", "score"), WORKED, ids=lambda value: json.dumps(value))
 def test_hand_worked(wanted: dict[str, Any], score: float) -> None:
     assert grade_part(wanted, OUTPUT).score == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "output", "reason"),
+    [
+        ({"grader": "exact", "any_of": ["a", 2]}, "b", '"b", expected "a" or 2'),
+        ({"grader": "exact", "value": "x" * 90}, MISSING, f'(missing), expected "{"x" * 76}...'),
+        (
+            {"grader": "exact", "value": [1.5, {"b": 1, "a": None}]},
+            {},
+            '{}, expected [1.5, {"a": null, "b": 1}]',
+        ),
+        ({"grader": "set_f1", "values": ["a"]}, ["b"], 'missed "a"; false alarm "b"'),
+        ({"grader": "set_f1", "values": []}, "a", '"a", expected a list'),
+        ({"grader": "numeric", "value": 2, "abs": 0.5}, 3, "3, expected 2 +- 0.5"),
+        ({"grader": "numeric", "value": 2}, "3", '"3", expected a number'),
+        ({"grader": "band", "low": 0, "high": 1}, [0.5, 2, "x"], '2, "x", expected [0, 1]'),
+        ({"grader": "band", "low": 0}, [], "nothing there, expected a number in [0, inf]"),
+        ({"grader": "contains", "all": ["a", "q"]}, "abc", "lacks ['q']"),
+        ({"grader": "contains", "all": ["a"], "any": ["x", "y"]}, "abc", "lacks ['x', 'y']"),
+        ({"grader": "absent", "terms": ["a", "q"]}, "ABC", "holds ['a']"),
+        ({"grader": "absent"}, {"a": 1}, '{"a": 1}, expected nothing'),
+        ({"grader": "json_schema", "schema": {"type": "object"}}, [], "answer: "),
+        ({"grader": "ordering", "values": [1, 2, 3]}, [3, 1, 2], "1 of 3 pairs in order"),
+        ({"grader": "ordering", "sort": "asc"}, 7, "7, expected a list"),
+    ],
+)
+def test_a_reason_says_what_was_there_and_what_was_due(
+    wanted: dict[str, Any], output: Any, reason: str
+) -> None:
+    assert grade_part(wanted, output).reason.startswith(reason)
+
+
+@pytest.mark.parametrize("empty", [None, [], {}, "", MISSING])
+def test_what_is_empty_is_absent(empty: Any) -> None:
+    assert grade_part({"grader": "absent"}, empty).score == 1.0
+
+
+def test_a_part_that_a_judge_gave_stands_as_it_is() -> None:
+    judged = {1: Part("llm_judge", "", 0.5, 1.0, "a tie")}
+    expect = [{"grader": "exact", "path": "0.series", "value": "VIX"}, {"grader": "llm_judge"}]
+    assert grade(expect, OUTPUT, judged=judged).parts[1] is judged[1]
+    assert grade(expect, OUTPUT, judged=judged).score == 0.75
+
+
+def test_a_score_at_the_threshold_passes_and_one_just_below_does_not() -> None:
+    part = Part("exact", "", 0.5, 1.0, "r")
+    assert combine([part], 0.5).ok
+    assert not combine([part], 0.5 + 1e-6).ok
+    with pytest.raises(ValueError, match="weight above 0"):
+        combine([Part("exact", "", 1.0, 0.0, "r")])
+
+
+def test_what_cannot_be_ranked_loses_its_pairs() -> None:
+    assert grade_part({"grader": "ordering", "sort": "asc"}, [1, "x", 2]).score == pytest.approx(1 / 3)
+    assert grade_part({"grader": "ordering", "sort": "asc"}, ["x"]).score == 0.0
+    assert grade_part({"grader": "ordering", "values": [1, 2]}, [1, 2, 1]).score == 1.0
+    assert grade_part({"grader": "ordering", "sort": "desc"}, [2, 2, 1]).score == 1.0
 
 
 def test_a_repeated_value_is_a_false_alarm() -> None:

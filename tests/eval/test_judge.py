@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agents.model.call import Model
+from agents.offline.model import OfflineModel
 from eval.grading.graders import grade
 from eval.grading.judge import Judge, JudgeStopped, grade_judged
 
@@ -87,3 +88,18 @@ def test_a_missing_answer_is_not_worth_a_call() -> None:
     model = FakeModel(lambda a, b: "tie")
     made = asyncio.run(grade_judged(EXPECT, [], {}, Judge(model)))
     assert (made.score, model.asked) == (0.0, [])
+
+
+@pytest.mark.parametrize(
+    ("ours", "score"),
+    [("names both venues and fees", 1.0), ("a good deal", 0.0), ("fees of the named venues", 1.0)],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_offline_judge_looks_at_the_rubric_and_not_at_the_order(
+    ours: str, score: float, seed: int
+) -> None:
+    judge = Judge(OfflineModel(), seed=seed)
+    reference = "the venues and their fees"
+    rubric = "names the venues and the fees"
+    assert asyncio.run(judge.compare("task", rubric, ours, reference))[0] == score
+    assert asyncio.run(judge.compare("task", rubric, ours, ours))[0] == 1.0

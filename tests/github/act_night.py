@@ -30,8 +30,8 @@ class Ran:
 
     @property
     def proposing(self) -> dict[str, str]:
-        """The results without the job that only records data."""
-        return {job: result for job, result in self.results.items() if job != "record"}
+        """The results without the jobs that only plan, measure or record."""
+        return {job: result for job, result in self.results.items() if job in ("produce", "publish")}
 
 
 class Night:

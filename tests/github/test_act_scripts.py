@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from telemetry import logger, sync
 from telemetry.edge.repo import Repo, working_in
 from tests.github.act_night import Night, full_tree
 from tests.worlds import proposal_repo as repo
+from tests.worlds.ab_world import run, verdicts
 
 
 @pytest.fixture
@@ -50,6 +52,34 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
     assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
     assert "Nothing to propose" in ran.summaries["produce"]
     assert "record" not in ran.results  # what lost is remembered through the data branch: no call, no new row
+
+
+def test_a_night_too_large_for_one_machine_is_run_in_parts_and_decided_as_if_it_were_whole(
+    night: Night, tmp_path: Path
+) -> None:
+    manifest = night.tree / "agents/manifest.yaml"
+    text = manifest.read_text()
+    assert "trials: 3" in text
+    manifest.write_text(text.replace("trials: 3", "trials: 4", 1))
+    whole = shutil.copytree(night.tree, tmp_path / "whole")
+    night.start()
+    ran = night.run("prompt_ab_test", "schedule")
+    assert ran.results["plan"] == ran.results["record"] == "success", ran.log
+    assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
+    parts = {path.name for path in (night.store / "artifacts").glob("shard-*/*")}
+    assert parts == {"events.jsonl", "shard-1-of-2.jsonl", "shard-2-of-2.jsonl"}
+    form = KINDS["ab_champion"]
+    decided = json.loads(night.diff(form.branch)[f"{form.report}.json"])
+    assert decided["status"] == "complete"
+    assert verdicts(decided) == verdicts(run(whole))
+    (events,) = [
+        name
+        for name in repo.git(night.remote, "ls-tree", "-r", "--name-only", sync.BRANCH).split()
+        if name.startswith("events/")
+    ]
+    rows = repo.git(night.remote, "show", f"{sync.BRANCH}:{events}").splitlines()
+    graded = [row for row in map(json.loads, rows) if row["kind"] == "evaluation"]
+    assert len(graded) == decided["spend"]["trials"]  # what the parts measured is kept, each trial once
 
 
 def test_the_critiques_of_a_fresh_runner_rest_on_what_it_measured(night: Night) -> None:

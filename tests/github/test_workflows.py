@@ -103,7 +103,7 @@ CALLERS = {
 def test_a_caller_names_its_pull_request_as_the_kind_does(name: str, kind: str) -> None:
     """The file shows what it will open; `meta/publish/kinds.py` is what the night uses. They must not drift apart."""
     document = yaml.safe_load((GITHUB / f"workflows/{name}.yml").read_text())
-    (job,) = document["jobs"].values()
+    job = document["jobs"]["propose"]
     given, form = job["with"], KINDS[kind]
     assert job["uses"] == "./.github/workflows/propose_change.yml"
     assert kind in given["kind"]
@@ -113,7 +113,7 @@ def test_a_caller_names_its_pull_request_as_the_kind_does(name: str, kind: str) 
         assert given["draft"] == "${{ inputs.mode == 'disable' }}"
     else:
         assert given.get("draft", False) is form.draft
-    assert {"prompt", "max_usd"} & set(given) == set(form.options)
+    assert {"prompt", "max_usd", "merge"} & set(given) == set(form.options)
 
 
 def test_disabling_shares_the_branch_of_reporting_but_is_a_draft() -> None:

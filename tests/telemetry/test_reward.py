@@ -28,6 +28,8 @@ from telemetry.reward import SCORING_VERSION, Weights, reward, scoring_version, 
         ({"note": "hello"}, 0.1),
         ("hello", 0.1),
         ([[], [None]], 0.0),
+        ([[None, ["x"]]], 0.1),
+        ([False, ""], 0.0),
         ({"risk_score": "high"}, 0.1),
         ({"risk_score": "high", "profit_pct": 1.0}, 0.5),
         ({"risk_score": None}, 0.1),
@@ -54,6 +56,11 @@ def test_other_weights_are_another_version() -> None:
     assert scoring_version() == SCORING_VERSION == "1.0"
     assert scoring_version(Weights(cost=0.5)) != SCORING_VERSION
     assert scoring_version(Weights(cost=0.5)) != scoring_version(Weights(latency=0.5))
+
+
+def test_other_signals_are_another_version() -> None:
+    assert scoring_version(signals={"score": 10.0}) == "1.0+score/10"
+    assert scoring_version(Weights(cost=0.5), {"score": 10.0}) == "1.0+0.5,200,0.1,500+score/10"
 
 
 ANY = st.recursive(

@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
-from eval.ab.body import body, bounds
-from eval.ab.report import problems_of
+from eval.ab.body import FORM, bounds
+from eval.ab.body import body as body_of
+from eval.ab.record import Report
 from meta.publish.contents import _outside_code, check_body
+from telemetry.edge.records import made
 from tests.worlds import ab_world as world
 
 HOSTILE = "@everyone </details><script>alert(1)</script> [x](https://evil.example) #1 fixes #2 `|` \u202e"
+
+
+def body(report: dict[str, Any]) -> str:
+    return body_of(made(Report, report))
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +107,10 @@ def test_a_run_on_github_is_linked(report: dict[str, Any]) -> None:
 
 
 def test_the_report_is_held_to_its_schema(report: dict[str, Any], repository: Path) -> None:
-    assert problems_of(report) == []
+    FORM.files(made(Report, report))
     broken = copy.deepcopy(report)
     broken["tests"][0]["arms"][0]["verdict"] = "maybe"
-    del broken["tests"][0]["winner"]
-    told = " ".join(problems_of(broken))
-    assert "maybe" in told and "winner" in told
+    broken["tests"][0]["winner"] = "C"
+    with pytest.raises(AssertionError, match=r"(?s)maybe.*winner|winner.*maybe"):
+        FORM.files(made(Report, broken))
     assert json.loads((repository / "eval/ab_test_report.schema.json").read_text())["title"]

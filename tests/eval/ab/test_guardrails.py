@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from agents.manifest import AgentSpec
-from eval.ab.compare import Pair
-from eval.ab.guardrails import Guardrail, guardrails, p95
-from eval.ab.plan import Settings, Unit
+from eval.ab.guardrails import guardrails, p95
+from eval.ab.plan import Unit
+from eval.ab.record import Guardrail, Settings
+from eval.ab.run import Pair
+from eval.ab.sequential import interval
 from eval.grading.rubric import Rubric
 from eval.grading.suite import Case
 from eval.trials.trial import Trial
@@ -78,6 +80,84 @@ def test_each_limit_on_both_sides(name: str, challenger: dict[str, Any], passed:
     assert check(name, pairs(**challenger)).passed is passed
 
 
+def test_a_guardrail_tells_its_limit_and_what_was_measured() -> None:
+    in_tokens = " (in tokens, the price is unknown)"
+    told = [
+        (pairs(cost_usd=0.009), Guardrail("cost per case", "+20%", "-10.0%", True, pytest.approx(-0.1))),
+        # 100 + 10 tokens before, 121 + none told now
+        (
+            pairs(cost_usd=None, tokens_in=121, tokens_out=None),
+            Guardrail("cost per case", "+20%", f"+10.0%{in_tokens}", True, pytest.approx(0.1)),
+        ),
+        (
+            pairs(latency_ms=1400.0),
+            Guardrail(
+                *("p95 latency", "+50%, or 200 ms", "+40.0% (1000.0 -> 1400.0 ms)", True), pytest.approx(0.4)
+            ),
+        ),
+        (pairs(), Guardrail("cases used", ">= 20", "40", True, 40.0)),
+        (pairs(), Guardrail("unseen cases", "holdout", "holdout", True)),
+        (pairs(), Guardrail("any agent clearly worse", "none", "none", True, 0.0)),
+        (pairs(), Guardrail("failed calls", "<= 5.0%", "0.0%", True, 0.0)),
+        (pairs(), Guardrail("safe answers", ">= 99.0%", "100.0%", True, 1.0)),
+    ]
+    for compared, expected in told:
+        assert check(expected.name, compared) == expected
+
+
+def test_what_nobody_knows_blocks_nothing_and_is_told_as_unknown() -> None:
+    silent = {"cost_usd": None, "tokens_in": None}
+    nothing = [replace(pair, champion=(replace(PLAIN, latency_ms=0.0),)) for pair in pairs()]
+    assert check("cost per case", pairs(**silent)) == Guardrail("cost per case", "+20%", "unknown", True)
+    assert check("p95 latency", nothing) == Guardrail("p95 latency", "+50%, or 200 ms", "unknown", True)
+    assert check("p95 latency", []).measured == check("cost per case", []).measured == "unknown"
+    for name in ("schema-valid answers", "safe answers"):
+        unmarked = check(name, pairs(rubric=None))
+        assert unmarked == Guardrail(name, "as the champion", "no such cases", True)
+
+
+def test_costs_with_a_gap_are_not_compared() -> None:
+    partly = pairs(39, cost_usd=0.001) + pairs(1, cost_usd=None, tokens_in=100)
+    assert "in tokens" in check("cost per case", partly).measured
+    without_tokens = partly[:-1] + pairs(1, cost_usd=None, tokens_in=None)
+    assert check("cost per case", without_tokens).measured == "unknown"
+
+
+def test_one_broken_answer_in_a_hundred_is_within_the_slack_and_two_are_not() -> None:
+    broken = {"rubric": Rubric({"format": 0.5}, (), 0.0, False)}
+    found = check("schema-valid answers", pairs(99) + pairs(1, **broken))
+    assert found == Guardrail("schema-valid answers", ">= 99.0%", "99.0%", True, pytest.approx(0.99))
+    assert not check("schema-valid answers", pairs(98) + pairs(2, **broken)).passed
+
+
+@pytest.mark.parametrize(("after_ms", "passed"), [(299.0, True), (300.0, False)])
+def test_a_latency_is_felt_from_two_hundred_milliseconds_on(after_ms: float, passed: bool) -> None:
+    fast = [
+        replace(pair, champion=(replace(PLAIN, latency_ms=100.0),)) for pair in pairs(latency_ms=after_ms)
+    ]
+    assert check("p95 latency", fast).passed is passed
+
+
+def test_exactly_enough_cases_are_enough() -> None:
+    assert check("cases used", pairs(20)).passed
+
+
+@pytest.mark.parametrize(
+    ("attempted", "limit", "passed"),
+    [
+        ((4, 40, 6, 40), "<= 15.0%", True),
+        ((4, 40, 7, 40), "<= 15.0%", False),
+        ((0, 0, 1, 40), "<= 5.0%", True),
+        ((0, 40, 0, 0), "<= 5.0%", True),
+    ],
+)
+def test_failed_calls_are_held_against_the_champions(
+    attempted: tuple[int, int, int, int], limit: str, passed: bool
+) -> None:
+    found = check("failed calls", pairs(), attempted=attempted)
+    assert (found.limit, found.passed) == (limit, passed)
+
+
 def test_a_latency_that_nobody_feels_is_no_reason() -> None:
     fast = [replace(pair, champion=(replace(PLAIN, latency_ms=0.5),)) for pair in pairs(latency_ms=40.0)]
     found = check("p95 latency", fast)
@@ -86,17 +166,24 @@ def test_a_latency_that_nobody_feels_is_no_reason() -> None:
 
 def test_a_free_champion_and_a_costly_challenger_fail() -> None:
     free = [replace(pair, champion=(replace(PLAIN, cost_usd=0.0),)) for pair in pairs()]
-    assert not check("cost per case", free).passed
+    found = check("cost per case", free)
+    assert (found.passed, found.value, found.measured) == (False, None, "was free, now is not")
+    both = [replace(pair, champion=pair.challenger) for pair in pairs(cost_usd=0.0)]
+    assert check("cost per case", both) == Guardrail("cost per case", "+20%", "free", True, 0.0)
 
 
 def test_one_agent_clearly_worse_blocks_although_the_other_gains() -> None:
     mixed = pairs(60) + pairs(40, "b", ok=False, score=0.0)
     found = check("any agent clearly worse", mixed)
-    assert not found.passed and found.measured.startswith("b -100.0 points")
+    low, high = (100 * bound for bound in interval([-1.0] * 40, 0.2))
+    assert not found.passed and found.value == -1.0
+    assert found.measured == f"b -100.0 points ({low:+.1f} .. {high:+.1f})"
 
 
-def test_one_lost_case_of_many_is_not_clearly_worse() -> None:
-    assert check("any agent clearly worse", pairs(40) + pairs(1, ok=False)).passed
+@pytest.mark.parametrize(("lost", "passed"), [(1, True), (5, True), (6, False)])
+def test_an_agent_is_clearly_worse_once_the_eighty_percent_interval_says_so(lost: int, passed: bool) -> None:
+    compared = pairs(40 - lost) + pairs(lost, ok=False)
+    assert check("any agent clearly worse", compared).passed is passed
 
 
 def test_too_few_cases_and_cases_seen_before_do_not_decide() -> None:

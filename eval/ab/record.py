@@ -1,0 +1,200 @@
+"""The A/B report as records: what stands in `meta/reports/ab_test_report.json`, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from agents.manifest import ABTest
+from agents.texts.variants import Origin
+
+SCHEMA_VERSION = 1
+MAX_LOST = 0.10  # of the calls; beyond that an outage decides, not the prompts
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(ABTest):
+    """What a run may be told: what stands in the manifest, and what does not."""
+
+    seed: int = 0
+    split: str = "holdout"
+    offline_noise: float = 0.0
+    force: bool = False
+    allow_unpinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Guardrail:
+    """One check; `limit` and `measured` as a person reads them, `value` as it was compared."""
+
+    name: str
+    limit: str
+    measured: str
+    passed: bool
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A challenger that is not run, and why."""
+
+    variant: str
+    sha256: str | None
+    reason: str
+    reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an arm typically said to a case."""
+
+    score: float
+    output_preview: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A case that changed sides."""
+
+    case: str
+    agent: str
+    expected: str
+    champion: Answer
+    challenger: Answer
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the trials of one arm took."""
+
+    trials: int
+    failed: int
+    cost_per_case_usd: float | None
+    p95_latency_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChange:
+    """What a challenger changed for one agent, with an interval of that agent alone."""
+
+    cases: int
+    champion: float
+    challenger: float
+    difference: float
+    ci_low: float
+    ci_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How one agent did with one text."""
+
+    cases: int
+    total: int
+    passed: int
+    success_rate: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One challenger against the champion."""
+
+    variant: str
+    sha256: str
+    pair: str
+    verdict: str
+    reason: str
+    promoted: bool
+    effect: float
+    ci_low: float
+    ci_high: float
+    confidence: float
+    alpha: float
+    e_value: float
+    e_needed: float
+    wins: int
+    ties: int
+    losses: int
+    win_rate: float | None
+    win_rate_low: float | None
+    win_rate_high: float | None
+    cases_used: int
+    cases_available: int
+    cases_lost: int
+    calls: int
+    failed_calls: float
+    cost_usd: float | None
+    champion: Figures
+    challenger: Figures
+    agents: Mapping[str, AgentChange]
+    guardrails: tuple[Guardrail, ...]
+    newly_right: tuple[Flip, ...]
+    newly_wrong: tuple[Flip, ...]
+    lineage: Origin | None
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One prompt: its challengers, and the best of them (B) beside the champion (A)."""
+
+    prompt: str
+    agents: tuple[str, ...]
+    champion_sha256: str
+    challenger: str | None
+    score_A: float | None
+    score_B: float | None
+    delta_B_minus_A: float | None
+    winner: str
+    promoted: bool
+    detail_A: Mapping[str, Detail]
+    detail_B: Mapping[str, Detail]
+    arms: tuple[Arm, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def stem(self) -> str:
+        """The prompt's name as a person says it."""
+        return PurePosixPath(self.prompt).stem
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What the run took."""
+
+    trials: int
+    trials_resumed: int
+    calls: int
+    cost_usd: float | None
+    max_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole run."""
+
+    schema_version: int
+    generated_at: str
+    status: str
+    stop_reason: str
+    promoted: tuple[str, ...]
+    settings: Settings
+    spend: Spend
+    command: str
+    problems: tuple[str, ...]
+    tests: tuple[Test, ...]
+    metadata: Mapping[str, Any]
+
+    @property
+    def arms(self) -> list[tuple[Test, Arm]]:
+        """Every comparison with its prompt."""
+        return [(test, arm) for test in self.tests for arm in test.arms]
+
+    @property
+    def winners(self) -> list[tuple[Test, Arm]]:
+        """What is promoted."""
+        return [(test, arm) for test, arm in self.arms if arm.promoted]
