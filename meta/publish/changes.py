@@ -39,7 +39,14 @@ def read_changes(patch: bytes, root: Path) -> list[Change]:
 def canonical(diff: bytes, root: Path) -> bytes:
     """A diff written by hand or by a model, as git would write it: models cannot count the lines of a hunk."""
     with _applied(diff, root, "--recount") as env:
-        return git(root, "diff", "--cached", "--binary", "--full-index", "--no-renames", "HEAD", env=env)
+        return written(root, env)
+
+
+def written(root: Path, env: Mapping[str, str]) -> bytes:
+    """What an index changes against HEAD, as a patch: by plumbing, which heeds no one's taste in diffs."""
+    return git(
+        root, "diff-index", "--cached", "--patch", "--binary", "--full-index", "--no-renames", "HEAD", env=env
+    )
 
 
 @contextmanager

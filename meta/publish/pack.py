@@ -17,6 +17,7 @@ from pathlib import Path
 
 from agents.manifest.protection import matches
 from meta.publish import boundaries, judge
+from meta.publish.changes import written
 from meta.publish.kinds import Kind
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
@@ -54,7 +55,7 @@ def pack(form: Kind, root: Path, folder: Path) -> tuple[str, ...]:
         listed = "\0".join(paths).encode(errors="surrogateescape")
         add = ("--literal-pathspecs", "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
         git(root, *add, stdin=listed, env=env)
-        patch = git(root, "diff", "--cached", "--binary", "--full-index", "--no-renames", "HEAD", env=env)
+        patch = written(root, env)
     body = root / f"{form.report}.md"
     if not body.is_file():
         raise BadInput(f"{form.report}.md: missing, so the pull request has no text")

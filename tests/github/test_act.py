@@ -183,11 +183,26 @@ def test_a_change_that_the_guard_refuses_opens_nothing(night: Night) -> None:
     assert "a champion and its live prompt are one text" in ran.summaries["publish"]
 
 
+# Everything that differs, whatever the rules say, put in the place of what was packed as soon as that is there.
+SMUGGLE = """
+import subprocess, time
+subprocess.run(["git", "add", "--all"], check=True)
+diff = ["git", "diff", "--cached", "--binary", "HEAD"]
+patch = subprocess.run(diff, check=True, capture_output=True).stdout
+if os.fork() == 0:
+    folder = pathlib.Path(os.environ["HANDOVER"])
+    while not (folder / "meta.json").exists():
+        time.sleep(0.001)
+    (folder / "change.patch").write_bytes(patch)
+    os._exit(0)
+"""
+
+
 def test_a_script_that_rewrites_the_rules_is_judged_by_those_of_main(night: Night) -> None:
     """Whatever runs in the produce job may hand over anything; the publish job runs main's own code."""
     rules = "meta/publish/boundaries.py"
-    loosen = f"rules = pathlib.Path('{rules}')\nput(rules, rules.read_text() + 'matches = lambda *_: True')\n"
-    ran = ab_night(night, PROMOTE + loosen + "put('.github/workflows/ci.yml', 'on: push')\n")
+    loosen = f"put('{rules}', 'check_changes = lambda *_: []')\nput('.github/workflows/ci.yml', 'on: push')\n"
+    ran = ab_night(night, PROMOTE + loosen + SMUGGLE)
     assert ran.proposing == {"produce": "success", "publish": "failure"}, ran.log
     assert (ran.requests, night.branches()) == ({}, {"main"})
     for path in (".github/workflows/ci.yml", rules):

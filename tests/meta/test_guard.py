@@ -210,6 +210,8 @@ def test_what_is_no_patch_is_refused(root: Path, patch: bytes) -> None:
 def test_an_oversized_patch_is_not_even_parsed(root: Path) -> None:
     (problem,) = judge.check_patch(b"x" * (judge.MAX_PATCH_BYTES + 1), "proposals", root).problems
     assert "at most" in problem.what
+    (problem,) = judge.check_patch(b"x" * judge.MAX_PATCH_BYTES, "proposals", root).problems
+    assert "git does not apply it" in problem.what
 
 
 def test_judging_leaves_no_trace(root: Path) -> None:
@@ -306,6 +308,15 @@ def test_the_headline_states_the_finding() -> None:
         "Disable vix_echo",
         line,
     ]
+    wide = {"effect": 0.5, "ci_low": -0.5, "ci_high": 1.0}
+    line = "Promote reviewer: +50.0 points (95 % CI -50.0..100.0)"
+    assert headline(KINDS["ab_champion"], [promoted | {"verdict": wide}]) == line
+    for missing in wide:
+        some = {name: value for name, value in wide.items() if name != missing}
+        assert headline(KINDS["ab_champion"], [promoted | {"verdict": some}]) == "Promote reviewer"
+    assert headline(KINDS["ab_champion"], [promoted | {"subject": "x" * 99}]).startswith(
+        f"Promote {'x' * 64}:"
+    )
     assert headline(KINDS["critiques"], [{"decision": "keep"}]) == KINDS["critiques"].title
     assert headline(KINDS["ab_champion"], [{"decision": "promote", "subject": "x\n@y `z`"}]) == "Promote xyz"
 

@@ -84,6 +84,16 @@ def test_packing_leaves_the_index_alone(root: Path) -> None:
     assert repo.git(root, "diff", "--cached", "--name-only") == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("diff.noprefix", "true"), ("color.ui", "always"), ("diff.external", "false")]
+)
+def test_how_someone_likes_their_diffs_changes_no_patch(root: Path, name: str, value: str) -> None:
+    repo.git(root, "config", name, value)
+    repo.write(root, REPORT, "new\n")
+    assert pack(kinds.KINDS["ab_champion"], root, root.parent / "handover") == (REPORT,)
+    assert judge.check_handover(root.parent / "handover", "ab_champion", root).problems == ()
+
+
 def test_nothing_promoted_hands_over_nothing(root: Path) -> None:
     code, summary, output = produce(root, "")
     assert (code, (root.parent / "handover").exists()) == (0, False)
