@@ -1,183 +1,16 @@
 """Rebuild the sample market: a synthetic, seeded stretch of trading days and what the market did next.
 
-Writes `agents/sample/market.jsonl` and `telemetry/outcomes.jsonl`, byte for byte the same on every machine: the dice
-use nothing but additions and multiplications of uniform numbers, no libm. Formats: `agents/sample/README.md`.
-
-Planted: crises that announce themselves in the news and move the market for days, two quiet stretches, grave
-news the market ignores, headlines that only sound dangerous, spreads that fees eat, stale quotes, thin books,
-late figures, and one yield published in basis points and corrected the next day.
+Writes `agents/sample/market.jsonl` and `telemetry/outcomes.jsonl`, byte for byte the same on every machine. Formats:
+`agents/sample/README.md`; what is planted: `agents/market/sample/`.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
 
-from agents.market.sample import quotes as sample_quotes
-from agents.market.sample.dice import Dice
-from agents.market.sample.planted import ACTIVE, QUIET, headlines, news, plan
 from telemetry.edge import cli
 from telemetry.edge.files import write_atomic
 from telemetry.edge.repo import Repo
-
-MARKET: Final = "agents/sample/market.jsonl"
-OUTCOMES: Final = "telemetry/outcomes.jsonl"
-
-SEED: Final = 20261030
-WARM_UP: Final = 90  # days of history before the first day that can be asked for
-DAYS: Final = 160
-HORIZON: Final = 2  # trading days that count as "next"
-LAST_DAY: Final = dt.date(2026, 10, 30)
-GLITCH_DAY: Final = 76  # the 10-year yield arrives in basis points
-LATE: Final = {(12, "DGS10"), (55, "WTI"), (56, "WTI"), (90, "DGS10"), (121, "VIX"), (140, "DXY")}
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One macro series: where it starts, how it breathes, and which move over the horizon is an event."""
-
-    id: str
-    name: str
-    unit: str
-    kind: str  # "level": changes are fractions; "rate": changes are percentage points
-    home: float
-    pull: float  # share of the distance to home that it returns each day
-    noise: float  # standard deviation of a day, in the unit of its changes
-    event: float  # a move of this size within HORIZON days is an event
-
-
-SERIES: Final = (
-    Series("VIX", "CBOE volatility index (synthetic)", "index points", "level", 15.5, 0.10, 0.030, 0.15),
-    Series("DGS10", "10-year Treasury yield (synthetic)", "percent", "rate", 4.20, 0.02, 0.035, 0.13),
-    Series("DXY", "US dollar index (synthetic)", "index points", "level", 103.0, 0.02, 0.0025, 0.010),
-    Series("WTI", "Crude oil, WTI (synthetic)", "USD per barrel", "level", 74.0, 0.03, 0.013, 0.05),
-)
-
-
-ROUGH: Final = 6  # days from the outbreak with more noise than usual
-
-
-def trading_days() -> list[dt.date]:
-    """Warm-up, sample and the horizon after it, oldest first: weekdays less holidays."""
-
-    def walk(day: dt.date, step: int) -> Iterator[dt.date]:
-        while True:
-            if day.weekday() < 5 and day.isoformat() not in plan().holidays:
-                yield day
-            day += dt.timedelta(days=step)
-
-    back, ahead = walk(LAST_DAY, -1), walk(LAST_DAY + dt.timedelta(days=1), 1)
-    before = [next(back) for _ in range(WARM_UP + DAYS)]
-    return before[::-1] + [next(ahead) for _ in range(HORIZON)]
-
-
-def macro_path(dice: Dice) -> dict[str, list[float]]:
-    """The true value of every series on every trading day; index WARM_UP is the first day of the sample."""
-    path: dict[str, list[float]] = {}
-    for series in SERIES:
-        value = series.home
-        planted = [(arc.day, arc.moves[series.id]) for arc in plan().crises if series.id in arc.moves]
-        planted += [(start, moves) for start, name, moves in plan().bumps if name == series.id]
-        path[series.id] = []
-        for day in range(-WARM_UP, DAYS + HORIZON):
-            rough = any(0 <= day - arc.day < ROUGH and series.id in arc.moves for arc in plan().crises)
-            calm = any(day in stretch for stretch in QUIET)
-            change = series.noise * dice.noise() * (1.3 if rough else 0.6 if calm else 1.0)
-            for start, moves in planted:
-                if 0 <= day - start < len(moves):
-                    change += moves[day - start]
-            value += series.pull * (series.home - value) + change * (1.0 if series.kind == "rate" else value)
-            path[series.id].append(round(value, 2))
-    return path
-
-
-def build(seed: int = SEED) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The lines of the market file (the first describes it) and of the outcomes file."""
-    dice = Dice(seed)
-    days = trading_days()
-    path = macro_path(dice)
-    books = sample_quotes.Books(dice)
-    places = {n: dice.pick(news().places.get(arc.region, [""])) for n, arc in enumerate(plan().crises)}
-    recent: list[str] = []
-    market: list[dict[str, Any]] = [_about(seed)]
-    outcomes: list[dict[str, Any]] = []
-    for index, date in enumerate(days[: WARM_UP + DAYS]):
-        day = index - WARM_UP
-        published: dict[str, float | None] = {name: values[index] for name, values in path.items()}
-        line: dict[str, Any] = {"date": date.isoformat(), "macro": published}
-        market.append(line)
-        for late_day, name in LATE:
-            if day == late_day:
-                published[name] = None  # not out yet
-            elif day == late_day + 1:
-                line.setdefault("revisions", []).append(
-                    [name, days[index - 1].isoformat(), path[name][index - 1]]
-                )
-        if day == GLITCH_DAY:
-            published["DGS10"] = round(path["DGS10"][index] * 100, 1)
-        elif day == GLITCH_DAY + 1:
-            line["revisions"] = [["DGS10", days[index - 1].isoformat(), path["DGS10"][index - 1]]]
-        if day < 0:
-            continue
-        line["headlines"] = headlines(day, places, recent, dice)
-        line["fx"], line["quotes"], fills = books.next_day(_situations(day))
-        outcomes += _moves(date, index, path) + _regions(date, day)
-        outcomes += [{"kind": "fill", "date": date.isoformat()} | fill for fill in fills]
-    return market, [row | {"synthetic": True} for row in outcomes]
-
-
-def _situations(day: int) -> Mapping[str, float]:
-    if day == DAYS - 1:
-        return sample_quotes.LAST_FREQUENCY
-    quiet = any(day in stretch for stretch in QUIET)
-    return sample_quotes.QUIET_FREQUENCY if quiet else sample_quotes.FREQUENCY
-
-
-def _about(seed: int) -> dict[str, Any]:
-    return {
-        "synthetic": True,
-        "note": "Invented by agents/sample_market.py. No line describes a real market, event or statement.",
-        "seed": seed,
-        "warm_up_days": WARM_UP,
-        "series": {s.id: {"name": s.name, "unit": s.unit, "kind": s.kind} for s in SERIES},
-        "fee_bps": sample_quotes.FEE_BPS,
-    }
-
-
-def _moves(date: dt.date, index: int, path: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """The largest move of each series from this close to any of the next HORIZON closes."""
-    rows = []
-    for series in SERIES:
-        now, *ahead = path[series.id][index : index + HORIZON + 1]
-        changes = [value - now if series.kind == "rate" else value / now - 1 for value in ahead]
-        move = round(float(max(changes, key=abs)), 4)
-        about = {"kind": "market", "date": date.isoformat(), "series": series.id, "horizon_days": HORIZON}
-        rows.append(about | {"move": move, "event": abs(move) >= series.event})
-    return rows
-
-
-def _regions(date: dt.date, day: int) -> list[dict[str, Any]]:
-    """Was a crisis of the region running on any of the next HORIZON days?"""
-    running = [arc.region for arc in plan().crises if arc.day - HORIZON <= day < arc.day + ACTIVE - 1]
-    about = {"kind": "region", "date": date.isoformat()}
-    return [
-        about | {"region": region, "horizon_days": HORIZON, "event": region in running}
-        for region in news().places
-    ]
-
-
-def files(seed: int = SEED) -> dict[str, str]:
-    """Path below the root -> text."""
-
-    def lines(rows: list[dict[str, Any]]) -> str:
-        return "".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n" for row in rows)
-
-    market, outcomes = build(seed)
-    return {MARKET: lines(market), OUTCOMES: lines(outcomes)}
 
 
 def parser() -> cli.Parser:
@@ -188,6 +21,8 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
+    from agents.market.sample.build import files
+
     differing = []
     for name, text in files().items():
         path = repo / name

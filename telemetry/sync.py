@@ -12,10 +12,8 @@ import argparse
 import base64
 import json
 import os
-import random
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -136,6 +134,8 @@ def _object(line: bytes) -> dict[str, object] | None:
 
 def _publish(root: Path, segments: Mapping[str, bytes], day: date) -> None:
     """One commit on top of whatever the branch holds; another run's push in between means trying again."""
+    import random
+
     refused = ""
     for attempt in range(TRIES):
         tip = _fetch(root)
@@ -150,6 +150,8 @@ def _publish(root: Path, segments: Mapping[str, bytes], day: date) -> None:
 
 
 def _commit(root: Path, tip: str | None, segments: Mapping[str, bytes], message: str) -> str:
+    import tempfile
+
     with tempfile.TemporaryDirectory() as scratch:
         env = {"GIT_INDEX_FILE": f"{scratch}/index"}
         if tip is not None:

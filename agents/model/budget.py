@@ -1,4 +1,4 @@
-"""How much may a run still spend: in USD, in calls, in seconds?
+"""Holds a run to what it may spend: in USD, in calls, in seconds.
 
 A call reserves its worst case before it is sent, so calls in flight cannot overshoot together; near the cap,
 calls wait until those before them are settled. Once a limit is reached the budget stays stopped.

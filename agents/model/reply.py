@@ -1,4 +1,4 @@
-"""What does a chat completion say: text, usage, cost? Reads the envelope without trusting any of it."""
+"""Reads what a chat completion says (text, usage, cost) without trusting any of it, and adds up the call."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ def read(response: httpx2.Response, *, model: str, base_url: str) -> Reply | Fai
     try:
         envelope = orjson.loads(response.content)
     except ValueError:
-        return Failure(
-            f"{base_url} answered with something other than JSON; set OPENAI_BASE_URL", "provider", True
-        )
+        said = "answered with something other than JSON; set OPENAI_BASE_URL"
+        return Failure(f"{base_url} {said}", "provider", retry=True)
     if not isinstance(envelope, Mapping):
         return Failure(f"{base_url} answered with JSON that is no chat completion", "provider", True)
     choices = envelope.get("choices")
@@ -124,29 +123,31 @@ class Tally:
         model = self.asked  # a router ("auto") has no price of its own; the model it chose may
         if reply.model and not pricing.is_priced(model, provider=self.provider, override=price):
             model = reply.model
-        self.costs.append(
-            pricing.cost(
-                model, reply.usage, provider=self.provider, override=price, reported_usd=reply.reported_usd
-            )
-        )
+        about: Any = {"provider": self.provider, "override": price, "reported_usd": reply.reported_usd}
+        self.costs.append(pricing.cost(model, reply.usage, **about))
         return self.costs[-1].usd
 
     def completion(self, data: Any) -> Completion:
         """The call as it stands; without a reply, or with one of unknown usage, the sums are unknown."""
         last = self.replies[-1] if self.replies else None
-        usages = [reply.usage for reply in self.replies]
-        complete = len(usages) == 1 + self.repaired  # else a request was sent and nobody knows what it used
+        complete = (
+            len(self.replies) == 1 + self.repaired
+        )  # else a request was sent and nobody knows what it used
         cost = _sum([one.usd for one in self.costs]) if complete else None
+
+        def used(part: str) -> int | None:
+            return _sum([getattr(reply.usage, part) for reply in self.replies]) if complete else None
+
         return Completion(
             data=data,
             raw=self.text,
             model_asked=self.asked,
             model_answered=last.model if last else None,
             provider=self.provider,
-            tokens_in=_sum([usage.tokens_in for usage in usages]) if complete else None,
-            tokens_out=_sum([usage.tokens_out for usage in usages]) if complete else None,
-            tokens_cached=_sum([usage.cached for usage in usages]) if complete else None,
-            tokens_thinking=_sum([usage.thinking for usage in usages]) if complete else None,
+            tokens_in=used("tokens_in"),
+            tokens_out=used("tokens_out"),
+            tokens_cached=used("cached"),
+            tokens_thinking=used("thinking"),
             cost_usd=cost,
             cost_source=self.costs[-1].source if cost is not None else "unknown",
             latency_ms=round((time.perf_counter() - self.started) * 1000, 3),

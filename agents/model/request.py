@@ -1,4 +1,4 @@
-"""How does this model want to be asked? What an endpoint supports is learnt from its refusals, once per model.
+"""Puts a question in the dialect of its model: what an endpoint supports is learnt from its refusals, once per model.
 
 Structured output goes down a ladder, one rung per refusal (HTTP 400 or 422 that names the response format):
 `strict` (json_schema, enforced while decoding) -> `schema` (json_schema, best effort) -> `object` (json_object,

@@ -1,4 +1,4 @@
-"""What went wrong at the endpoint, is it worth another attempt, and what should a person set?"""
+"""Judges what went wrong at the endpoint: whether it is worth another attempt, and what a person should set."""
 
 from __future__ import annotations
 
@@ -31,12 +31,7 @@ class Failure:
 
 
 def of_status(
-    status: int,
-    answer: object,
-    headers: Mapping[str, str],
-    *,
-    model: str,
-    base_url: str,
+    status: int, answer: object, headers: Mapping[str, str], *, model: str, base_url: str
 ) -> Failure:
     """The failure that an HTTP status and its body tell of; `answer` is the body, or its `error` part."""
     words, code = said(answer), _code(answer)
@@ -44,19 +39,16 @@ def of_status(
     if status in (401, 403):
         return Failure(f"{base_url} refuses the key (HTTP {status}); set OPENAI_API_KEY{quote}", "provider")
     if status == 429 and code == "insufficient_quota":
-        return Failure(
-            f"{base_url}: the account behind OPENAI_API_KEY has no quota left{quote}", "rate_limit"
-        )
+        said_so = f"the account behind OPENAI_API_KEY has no quota left{quote}"
+        return Failure(f"{base_url}: {said_so}", "rate_limit")
     if code == "context_length_exceeded":
         return Failure(f"the prompt is longer than {model} can read{quote}", "agent")
     if code == "model_not_found" or (status in (400, 404) and "model" in words.lower() and model in words):
         return Failure(f"{base_url} has no model {model!r}; set OPENAI_MODEL{quote}", "provider")
     if status in (404, 405) or 300 <= status < 400:
         where = f" (it points to {headers['location']})" if "location" in headers else ""
-        return Failure(
-            f"no chat completions at {base_url} (HTTP {status}){where}; set OPENAI_BASE_URL{quote}",
-            "provider",
-        )
+        found = f"no chat completions at {base_url} (HTTP {status}){where}"
+        return Failure(f"{found}; set OPENAI_BASE_URL{quote}", "provider")
     retry = status in RETRIED and headers.get("x-should-retry") != "false"
     kind = "rate_limit" if status == 429 else "timeout" if status in (408, 504, 524) else "provider"
     return Failure(f"{base_url}: HTTP {status}{quote}", kind, retry, retry_after(headers, time.time()))
@@ -65,9 +57,8 @@ def of_status(
 def unreachable(base_url: str, reason: BaseException | None) -> Failure:
     """No connection, or one that broke before a whole answer came."""
     why = " ".join(str(reason or "").split()) or type(reason).__name__
-    return Failure(
-        f"no answer from {base_url} ({why}); set OPENAI_BASE_URL if it is wrong", "provider", retry=True
-    )
+    said_so = f"no answer from {base_url} ({why}); set OPENAI_BASE_URL if it is wrong"
+    return Failure(said_so, "provider", retry=True)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:

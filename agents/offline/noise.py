@@ -15,9 +15,8 @@ from typing import Any
 
 Item = dict[str, Any]
 Json = Mapping[str, Any]
-Subject = tuple[
-    str, str, str
-]  # what an invented item may be about: payload list, its id field, the answer's id field
+# What an invented item may be about: a list of the payload, its id field, the answer's id field.
+Subject = tuple[str, str, str]
 
 
 def generator(*parts: str) -> random.Random:
@@ -62,21 +61,16 @@ def perturbed(
 def _item_schema(schema: Json | None) -> Json:
     items = ((schema or {}).get("properties") or {}).get("items") or {}
     shape = items.get("items") or {}
-    return (
-        shape
-        if isinstance(shape, Mapping) and isinstance(shape.get("properties"), Mapping)
-        else {"properties": {}}
-    )
+    known = isinstance(shape, Mapping) and isinstance(shape.get("properties"), Mapping)
+    return shape if known else {"properties": {}}
 
 
 def _judgements(item: Item, shape: Json) -> list[str]:
-    return [field for field, rule in shape["properties"].items() if field in item and _is_judgement(rule)]
+    def judged(rule: Json) -> bool:
+        ranged = rule.get("type") == "number" and "maximum" in rule and "minimum" in rule
+        return ranged or len(rule.get("enum") or ()) > 1
 
-
-def _is_judgement(rule: Json) -> bool:
-    return len(rule.get("enum") or ()) > 1 or (
-        rule.get("type") == "number" and "maximum" in rule and "minimum" in rule
-    )
+    return [field for field, rule in shape["properties"].items() if field in item and judged(rule)]
 
 
 def _left_out(

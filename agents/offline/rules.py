@@ -40,9 +40,7 @@ class Key:
     whole: bool = False  # numbers: only whole ones make sense
     choices: tuple[str, ...] = ()
     by_series: bool = False  # there is also `<key>_by_series`, a map from series id to number, which wins
-    in_text: bool = (
-        False  # terms looked up in the input's texts: only cases that hold a term can change with it
-    )
+    in_text: bool = False  # terms looked up in the input's texts: only cases that hold one can change with it
     mends: tuple[str, ...] = ()  # words of a failed grade that say that this key may be at fault; empty: any
     tuned: bool = True  # may be changed by a search
 

@@ -28,7 +28,7 @@ class Analyst:
     tasks: tuple[str, ...] = ()
     payload: str = ""
     subject: tuple[str, str, str] | None = (
-        None  # list in the payload, what names an entry there, and in the answer
+        None  # list in the payload, what names an entry there, in the answer
     )
 
     def answer(self, rules: Rules, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +113,6 @@ def _shown(default: Any) -> str:
         return f"{default:g}"
     if isinstance(default, str):
         return default or "-"
-    listed = (
-        ", ".join(f"{key}: {value}" for key, value in default.items()) if isinstance(default, Mapping) else ""
-    )
-    return f"[{listed or ', '.join(default)}]" if default else "-"
+    if isinstance(default, Mapping):
+        default = [f"{key}: {value}" for key, value in default.items()]
+    return f"[{', '.join(default)}]" if default else "-"

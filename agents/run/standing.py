@@ -1,4 +1,4 @@
-"""How has each agent been doing of late, and how was it before that? What a reviewer compares.
+"""How each agent has been doing of late, and before that: what a reviewer compares.
 
 Only runs of real nights: a replay runs many days at once and an eval is an exercise, so their latency and cost say
 nothing about tonight's. A run that failed through no fault of the agent's is left out.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import read_again, write_atomic, write_json
 from telemetry.edge.repo import Repo
 
 LOCK = "suites.lock.json"
@@ -77,7 +77,7 @@ class Suites:
     def _read(self, path: Path, check: bool) -> Suite:
         file = self.repo / path
         try:
-            data = file.read_bytes()
+            data = read_again(file)
         except OSError as problem:
             raise BadInput(f"{path}: cannot read the suite ({problem.strerror})") from None
         digest = hashlib.sha256(data).hexdigest()
@@ -133,7 +133,7 @@ def write_suite(repo: Repo, path: Path, cases: Iterable[Mapping[str, Any]]) -> N
 
 def _lock(file: Path) -> dict[str, dict[str, Any]]:
     try:
-        lock = json.loads(file.read_bytes())["suites"]
+        lock = json.loads(read_again(file))["suites"]
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError):

@@ -13,7 +13,7 @@ _read: dict[str, tuple[tuple[int, ...], bytes]] = {}
 
 
 def read_again(path: Path) -> bytes:
-    """The content of a small file, from memory as long as it is the file that was read: a night asks many times."""
+    """The content of a file, from memory as long as it is the file that was read: a night asks many times."""
     name, status = os.path.abspath(path), path.stat()  # noqa: PTH100 - Path.absolute keeps `..`
     stamp = (status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
     if name in _read and _read[name][0] == stamp:

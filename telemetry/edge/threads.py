@@ -1,4 +1,4 @@
-"""How does blocking code run on the side without being able to hold up the exit? In a daemon thread.
+"""Runs blocking code on the side, in a daemon thread that cannot hold up the exit.
 
 `asyncio.to_thread` and thread pools are joined when the interpreter ends: one hung call would hang the program.
 """

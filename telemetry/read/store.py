@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +46,8 @@ def connect(repo: Repo, window: Window | None = None, *, extra: bool = False) ->
 
     `ts` is a timestamp in UTC; other columns are text, double or bigint as in COLUMNS.
     """
+    import tempfile
+
     import duckdb
 
     window = window or Window()
@@ -130,6 +131,8 @@ def is_current(log: IO[bytes], path: Path) -> bool:
 
 def _spooled(lines: list[bytes]) -> IO[bytes]:
     """A file that holds the lines, newest last, and is gone when closed."""
+    import tempfile
+
     file = tempfile.NamedTemporaryFile(prefix="ratchet-", suffix=".jsonl")  # noqa: SIM115 - closed with the connection
     file.write(b"\n".join(reversed(lines)) + b"\n")
     file.flush()

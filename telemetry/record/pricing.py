@@ -1,4 +1,4 @@
-"""What did a model call cost, and who says so?"""
+"""Prices a model call, and says by whom the price was told."""
 
 from __future__ import annotations
 
@@ -55,10 +55,8 @@ def cost(
     if usage.tokens_in is None or usage.tokens_out is None:
         return UNKNOWN
     if override is not None:
-        per_token = (
-            usage.tokens_in * override.prompt_per_mtok + usage.tokens_out * override.completion_per_mtok
-        )
-        return Cost(per_token / 1e6, "override")
+        asked, answered = override.prompt_per_mtok, override.completion_per_mtok
+        return Cost((usage.tokens_in * asked + usage.tokens_out * answered) / 1e6, "override")
     price = _price(model, provider)
     if price is None:
         _warn_unpriced(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,12 +86,23 @@ def test_without_a_domain_it_knows_no_market() -> None:
     assert OfflineModel().answer(rules("geopolitical_risk"), QUESTION, JUDGEMENT) == {"items": []}
 
 
+def test_a_task_without_an_analyst_is_told_once_and_marked_on_its_row(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = [{"role": "user", "content": '{"task": "stargazer"}'}]
+    for _ in range(2):
+        answer = asyncio.run(OfflineModel().complete(question))
+        assert (answer.data, answer.finish_reason) == ({"items": []}, "no_analyst")
+    assert capsys.readouterr().err.count("offline model: no analyst for stargazer") == 1
+    assert [row["finish_reason"] for row in rows(root)] == ["no_analyst", "no_analyst"]
+
+
 def test_another_task_can_be_taught() -> None:
-    judge = Analyst(
+    umpire = Analyst(
         lambda rules, payload: {"better": payload[rules.word("favour")]}, {"favour": word("first", "which")}
     )
-    question = '{"task": "judge", "first": "A", "second": "B"}'
-    model = OfflineModel(analysts={"judge": judge})
+    question = '{"task": "umpire", "first": "A", "second": "B"}'
+    model = OfflineModel(analysts={"umpire": umpire})
     assert model.answer("", question) == {"better": "A"}
     assert model.answer("```rules\nfavour: second\n```", question) == {"better": "B"}
     assert OfflineModel().answer("", question) == {"items": []}  # taught to that one alone

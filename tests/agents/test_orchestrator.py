@@ -288,6 +288,17 @@ def test_inputs_that_the_domain_does_not_have_are_told_before_anyone_runs(
     assert not rows(root)
 
 
+@pytest.mark.parametrize("asked", ["--source-mode", "RATCHET_SOURCE_MODE"])
+def test_without_a_domain_there_is_no_live_source(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    write_manifest(root, [{"name": "good", "callable": "good", "inputs": "outputs"}], None)
+    monkeypatch.setenv("RATCHET_SOURCE_MODE", "live" if asked == "RATCHET_SOURCE_MODE" else "")
+    assert orchestrator.main(["--source-mode", "live"] if asked == "--source-mode" else []) == cli.BAD_INPUT
+    assert "--source-mode live: agents/manifest.yaml names no domain" in capsys.readouterr().err
+    assert not rows(root)
+
+
 def test_json_is_one_document_and_progress_goes_elsewhere(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -366,6 +366,16 @@ def test_a_changed_suite_is_refused_by_name_unless_allowed(
     assert result(checkout, "alpha")["metadata"]["suite_pinned"] is False
 
 
+def test_a_kind_of_input_that_nobody_has_is_told_as_the_orchestrator_tells_it(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    eval_checkout.make(root)
+    manifest = root / "agents/manifest.yaml"
+    manifest.write_text(manifest.read_text().replace('"outputs"', '"news"'))
+    assert harness.main(["--quiet"]) == cli.BAD_INPUT
+    assert "agents.alpha.inputs: must be one of outputs, findings, not news" in capsys.readouterr().err
+
+
 def halve(inputs: dict[str, Any]) -> dict[str, Any]:
     return {"half": inputs["n"] / 2}
 

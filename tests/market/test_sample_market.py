@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents import sample_market
-from agents.market.sample import planted
+from agents.market.sample import build, planted
 from agents.market.snapshot import CHECKS, Snapshot
 from telemetry.edge import cli
 
@@ -19,28 +19,26 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def built() -> dict[str, list[dict[str, Any]]]:
-    return {
-        name: [json.loads(line) for line in text.splitlines()] for name, text in sample_market.files().items()
-    }
+    return {name: [json.loads(line) for line in text.splitlines()] for name, text in build.files().items()}
 
 
 @pytest.fixture(scope="module")
 def market() -> Snapshot:
-    return Snapshot(ROOT / sample_market.MARKET)
+    return Snapshot(ROOT / build.MARKET)
 
 
 def test_the_committed_files_are_what_the_generator_writes() -> None:
-    for name, text in sample_market.files().items():
+    for name, text in build.files().items():
         assert (ROOT / name).read_text(encoding="utf-8") == text, f"{name}: python -m agents.sample_market"
 
 
 def test_another_seed_makes_another_market() -> None:
-    assert sample_market.files(seed=1) != sample_market.files(seed=2)
+    assert build.files(seed=1) != build.files(seed=2)
 
 
 def test_rebuilding_writes_once_and_check_finds_a_difference(tmp_path: Path, capsys: Any) -> None:
     assert sample_market.main(["--root", str(tmp_path), "--check"]) == cli.FOUND
-    assert not (tmp_path / sample_market.MARKET).exists()
+    assert not (tmp_path / build.MARKET).exists()
     assert sample_market.main(["--root", str(tmp_path)]) == cli.OK
     capsys.readouterr()
     assert sample_market.main(["--root", str(tmp_path), "--json"]) == cli.OK
@@ -48,16 +46,14 @@ def test_rebuilding_writes_once_and_check_finds_a_difference(tmp_path: Path, cap
 
 
 def test_it_stays_small() -> None:
-    assert (
-        sum((ROOT / name).stat().st_size for name in (sample_market.MARKET, sample_market.OUTCOMES)) < 600_000
-    )
+    assert sum((ROOT / name).stat().st_size for name in (build.MARKET, build.OUTCOMES)) < 600_000
 
 
 def test_everything_says_that_it_is_synthetic(
     built: dict[str, list[dict[str, Any]]], market: Snapshot
 ) -> None:
-    assert built[sample_market.MARKET][0]["synthetic"] is True
-    assert all(row["synthetic"] is True for row in built[sample_market.OUTCOMES])
+    assert built[build.MARKET][0]["synthetic"] is True
+    assert all(row["synthetic"] is True for row in built[build.OUTCOMES])
     assert all(market.load(kind, day)["synthetic"] is True for kind in CHECKS for day in market.days()[::20])
 
 
@@ -78,7 +74,7 @@ def test_the_first_day_has_ninety_days_of_history(market: Snapshot) -> None:
 
 
 def test_the_yield_in_basis_points_is_seen_on_its_day_and_corrected_after(market: Snapshot) -> None:
-    day, after = market.days()[sample_market.GLITCH_DAY : sample_market.GLITCH_DAY + 2]
+    day, after = market.days()[build.GLITCH_DAY : build.GLITCH_DAY + 2]
     seen = {s["id"]: s["history"] for s in market.load("macro", day)["series"]}["DGS10"][-1]
     corrected = {s["id"]: s["history"] for s in market.load("macro", after)["series"]}["DGS10"][-2]
     assert seen["date"] == corrected["date"] == day
@@ -86,7 +82,7 @@ def test_the_yield_in_basis_points_is_seen_on_its_day_and_corrected_after(market
 
 
 def test_a_late_figure_is_missing_on_its_day_and_there_the_next(market: Snapshot) -> None:
-    for index, name in sample_market.LATE:
+    for index, name in build.LATE:
         day, after = market.days()[index : index + 2]
         dates = [
             [
@@ -104,7 +100,7 @@ def test_a_late_figure_is_missing_on_its_day_and_there_the_next(market: Snapshot
 def test_crises_are_in_the_news_before_and_in_the_prices_after(
     built: dict[str, list[dict[str, Any]]],
 ) -> None:
-    rows = built[sample_market.OUTCOMES]
+    rows = built[build.OUTCOMES]
     days = sorted({row["date"] for row in rows})
     event = {
         (row["date"], row.get("series") or row.get("region")): row["event"] for row in rows if "event" in row
@@ -116,23 +112,23 @@ def test_crises_are_in_the_news_before_and_in_the_prices_after(
 
 
 def test_quiet_stretches_are_quiet(built: dict[str, list[dict[str, Any]]]) -> None:
-    rows = [row for row in built[sample_market.OUTCOMES] if row["kind"] == "market"]
+    rows = [row for row in built[build.OUTCOMES] if row["kind"] == "market"]
     days = sorted({row["date"] for row in rows})
-    quiet = {days[n] for stretch in sample_market.QUIET for n in list(stretch)[4 : -sample_market.HORIZON]}
+    quiet = {days[n] for stretch in build.QUIET for n in list(stretch)[4 : -build.HORIZON]}
     inside = [row["event"] for row in rows if row["date"] in quiet]
     outside = [row["event"] for row in rows if row["date"] not in quiet]
     assert sum(inside) / len(inside) < 0.25 * sum(outside) / len(outside)
 
 
 def test_there_are_opportunities_and_traps(built: dict[str, list[dict[str, Any]]]) -> None:
-    fills = [row for row in built[sample_market.OUTCOMES] if row["kind"] == "fill"]
+    fills = [row for row in built[build.OUTCOMES] if row["kind"] == "fill"]
     assert sum(row["filled"] and row["realised_pct"] > 0.1 for row in fills) >= 30
     assert sum(row["filled"] and row["realised_pct"] < 0 for row in fills) >= 20
     assert sum(not row["filled"] for row in fills) >= 20
 
 
 def test_misleading_headlines_of_every_sort_occur(built: dict[str, list[dict[str, Any]]]) -> None:
-    texts = " ".join(text for line in built[sample_market.MARKET] for _, _, text in line.get("headlines", ()))
+    texts = " ".join(text for line in built[build.MARKET] for _, _, text in line.get("headlines", ()))
     for templates in planted.news().decoys.values():
         tails = [max(template.replace("}", "{").split("{"), key=len) for template in templates]
         assert sum(tail in texts for tail in tails) >= len(tails) // 2

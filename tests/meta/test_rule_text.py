@@ -109,7 +109,7 @@ def test_every_key_of_the_search_is_in_the_vocabulary_of_the_analysts() -> None:
     for name, analyst in ANALYSTS.items():
         lines = [line.split() for line in told(name, analyst).splitlines()[1:]]
         by_series = {f"{words[0]}_by_series" for words in lines if words[1] == "(_by_series)"}
-        assert tuned_keys(analyst)
+        assert tuned_keys(analyst) or not analyst.keys
         for key, about in tuned_keys(analyst).items():
             assert key in {words[0] for words in lines} | by_series and about.means, key
 

@@ -72,15 +72,9 @@ def answer(rules: Rules, payload: Mapping[str, Any]) -> dict[str, Any]:
         text = _blanked(rules.terms("metaphors"), line["text"].replace("’", "'"))
         score, terms = _score(rules, text)
         if terms and score > 0 and score >= least:
-            items.append(
-                {
-                    "headline_id": str(line.get("id")),
-                    "region": _region(rules, text),
-                    "risk_score": score,
-                    "category": _category(rules, text),
-                    "rationale": f"risk terms: {', '.join(terms)}",
-                }
-            )
+            about = {"headline_id": str(line.get("id")), "region": _region(rules, text), "risk_score": score}
+            why = f"risk terms: {', '.join(terms)}"
+            items.append(about | {"category": _category(rules, text), "rationale": why})
     return {"items": items}
 
 
@@ -95,9 +89,8 @@ def _score(rules: Rules, text: str) -> tuple[float, list[str]]:
     if not hits:
         return 0.0, []
     score = hits[0][0] + rules.number("spill") * sum(weight for weight, _ in hits[1:])
-    score += _sum(rules.weights("escalation_terms"), text) - abs(
-        _sum(rules.weights("deescalation_terms"), text)
-    )
+    up, down = (_sum(rules.weights(f"{way}escalation_terms"), text) for way in ("", "de"))
+    score += up - abs(down)
     for kind in DAMPERS:
         if found(rules.terms(f"{kind}_cues"), text):
             score *= rules.number(f"{kind}_factor")
@@ -137,19 +130,13 @@ def _region(rules: Rules, text: str) -> str:
     known = (*REGION_TERMS, "global", "none")
     if not named:
         return default if default in known else "global"
-    return max(
-        named,
-        key=lambda region: (
-            counts[region],
-            -_first(rules.terms(f"region_{region}"), text),
-        ),
-    )
 
+    def rank(region: str) -> tuple[int, int]:
+        finder = pattern(rules.terms(f"region_{region}"))
+        first = finder.search(text) if finder else None
+        return counts[region], -(first.start() if first else len(text))
 
-def _first(terms: tuple[str, ...], text: str) -> int:
-    finder = pattern(terms)
-    match = finder.search(text) if finder else None
-    return match.start() if match else len(text)
+    return max(named, key=rank)
 
 
 def _category(rules: Rules, text: str) -> str:

@@ -49,14 +49,8 @@ def answer(rules: Rules, payload: Row) -> dict[str, Any]:
     for row in rows:
         signal = _signal(rules, row)
         if signal is not None:
-            items.append(
-                {
-                    "series": row["series"],
-                    "signal": signal,
-                    "regime": _regime(rules, row, rows),
-                    "rationale": _rationale(signal, row),
-                }
-            )
+            regime, why = _regime(rules, row, rows), _rationale(signal, row)
+            items.append({"series": row["series"], "signal": signal, "regime": regime, "rationale": why})
     return {"items": items}
 
 
@@ -95,12 +89,8 @@ def _broken(rules: Rules, row: Row) -> bool:
 
 def _regime(rules: Rules, row: Row, rows: list[dict[str, Any]]) -> str:
     vix = next((other for other in rows if other.get("series") == "VIX"), None)
-    if (
-        vix is not None
-        and vix.get("value") is not None
-        and not _stale(rules, vix)
-        and not _broken(rules, vix)
-    ):
+    known = vix is not None and vix.get("value") is not None
+    if vix and known and not _stale(rules, vix) and not _broken(rules, vix):
         return _between(vix["value"], rules.number("vix_calm_below"), rules.number("vix_stressed_from"))
     return _between(row.get("vol_ratio"), rules.number("vol_calm_below"), rules.number("vol_stressed_from"))
 

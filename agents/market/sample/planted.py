@@ -1,4 +1,4 @@
-"""The planted part of the sample market: its crises, and what the news wire says on a day.
+"""The planted part of the sample market: its dice, its crises, and what the news wire says on a day.
 
 What is planted when stands in `plan.yaml`, the templates of the wire in `headlines.yaml`.
 """
@@ -6,18 +6,40 @@ What is planted when stands in `plan.yaml`, the templates of the wire in `headli
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from agents.market.sample.dice import Dice
 from telemetry.edge import yaml_text
 from telemetry.edge.records import made
 
 CONTENT: Final = Path(__file__).parent
 QUIET: Final = (range(26, 46), range(98, 116))  # no crisis, no simmer, and little noise
 ACTIVE: Final = 3  # days from the outbreak on which a region's crisis is still running
+
+T = TypeVar("T")
+
+
+class Dice:
+    """Random numbers that are the same everywhere: only `random()` of a seeded generator, then plain arithmetic."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed).random
+
+    def between(self, low: float, high: float) -> float:
+        return low + (high - low) * self._random()
+
+    def chance(self, probability: float) -> bool:
+        return self._random() < probability
+
+    def pick(self, items: Sequence[T]) -> T:
+        return items[int(self._random() * len(items))]
+
+    def noise(self) -> float:
+        """Nearly standard normal: twelve uniform numbers, less six."""
+        return sum(self._random() for _ in range(12)) - 6.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agents.market.sample.dice import Dice
+from agents.market.sample.planted import Dice
 
 FEE_BPS: Final = {"alpha": 10.0, "bravo": 8.0, "charlie": 20.0, "delta": 26.0}
 LISTED: Final = {

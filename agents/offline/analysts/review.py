@@ -96,11 +96,7 @@ def _item_findings(
 ) -> Iterator[Finding]:
     item = entry.get("item")
     if not isinstance(item, dict):
-        yield (
-            "schema",
-            "the item is not an object",
-            json.dumps(item, ensure_ascii=False)[:LONGEST_QUOTE] or "null",
-        )
+        yield "schema", "the item is not an object", json.dumps(item, ensure_ascii=False)[:LONGEST_QUOTE]
         return
     yield from _schema(rules, str(payload.get("agent")), item)
     yield from _range(rules, item)
@@ -162,11 +158,8 @@ def _unsupported(rules: Rules, entry: Row, item: Row) -> Iterator[Finding]:
         return
     strange, limit = entry.get("numbers_not_in_item") or (), rules.number("unsupported_numbers_from")
     if 0 < limit <= len(strange):
-        yield (
-            "unsupported",
-            f"the rationale cites {', '.join(strange)}, which the item does not hold",
-            _quote(item, "rationale"),
-        )
+        title = f"the rationale cites {', '.join(strange)}, which the item does not hold"
+        yield "unsupported", title, _quote(item, "rationale")
     if phrases := found(rules.terms("unsupported_phrases"), rationale):
         yield "unsupported", f"the rationale rests on {phrases[0]!r}", _quote(item, "rationale")
 
@@ -199,11 +192,7 @@ def _rationale(rules: Rules, entry: Row, item: Row) -> Iterator[Finding]:
     words = entry.get("rationale_words") or 0
     empty = isinstance(text, str) and text.strip().strip(".").lower() in rules.terms("empty_rationales")
     if words < rules.number("min_rationale_words") or empty:
-        yield (
-            "missing_rationale",
-            "the rationale says nothing",
-            _quote(item, "rationale" if "rationale" in item else None),
-        )
+        yield "missing_rationale", "the rationale says nothing", _quote(item, "rationale")
 
 
 def _agent_findings(rules: Rules, payload: Row) -> Iterator[tuple[Finding, float]]:
@@ -214,10 +203,8 @@ def _agent_findings(rules: Rules, payload: Row) -> Iterator[tuple[Finding, float
     for defect, field in (("cost", "avg_cost_usd"), ("latency", "p95_latency_ms")):
         ratio = _number(ratios.get(defect)) or 0.0
         if ratio >= rules.number(f"{defect}_spike_ratio"):
-            yield (
-                (f"{defect}_spike", f"{field} is {ratio:.1f} times the baseline", _quote(telemetry, field)),
-                ratio,
-            )
+            title = f"{field} is {ratio:.1f} times the baseline"
+            yield (f"{defect}_spike", title, _quote(telemetry, field)), ratio
     rate, before = _number(telemetry.get("error_rate")), _number(baseline.get("error_rate"))
     if rate is not None:
         rise = rate - before if before is not None else 0.0
