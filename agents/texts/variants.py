@@ -199,7 +199,7 @@ class Variants:
         """Where every text came from, oldest first."""
         file = self.folder / LINEAGE
         try:
-            rows: Any = json.loads((self.repo / file).read_bytes())
+            rows: Any = json.loads(read_again(self.repo / file))
             return [Origin(**row) for row in rows]
         except FileNotFoundError:
             return []

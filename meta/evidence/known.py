@@ -14,6 +14,7 @@ from typing import Any
 
 from agents.manifest import AgentSpec
 from eval.grading.suite import split
+from telemetry.edge.files import read_again
 from telemetry.edge.repo import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo
 
 MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
@@ -140,7 +141,7 @@ def figures(summary: Mapping[str, Any], agent: str, names: Sequence[str]) -> dic
 def read_json(repo: Repo, path: str | Path) -> dict[str, Any] | None:
     """A JSON object below the root; None if there is none to be read."""
     try:
-        value = json.loads((repo / path).read_text(encoding="utf-8"))
+        value = json.loads(read_again(repo / path))
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
