@@ -97,7 +97,7 @@ def _cost(champion: Sequence[Trial], challenger: Sequence[Trial], limit: float) 
 
 
 def _tokens(trials: Sequence[Trial]) -> float | None:
-    counts = [(t.tokens_in or 0) + (t.tokens_out or 0) for t in trials if t.tokens_in is not None]
+    counts = [t.tokens_in + (t.tokens_out or 0) for t in trials if t.tokens_in is not None]
     return fmean(counts) if counts and len(counts) == len(trials) else None
 
 

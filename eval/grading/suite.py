@@ -66,7 +66,6 @@ class Suites:
     def __init__(self, repo: Repo, *, allow_unpinned: bool = False) -> None:
         self.repo, self.allow_unpinned = repo, allow_unpinned
         self.loaded: dict[str, Suite] = {}
-        self._locks: dict[Path, dict[str, dict[str, Any]]] = {}
 
     def load(self, path: Path | str, *, check: bool = False) -> Suite:
         """One suite, by its path below the root; refused if it is not as pinned. `check` looks at every case again."""
@@ -81,9 +80,7 @@ class Suites:
         except OSError as problem:
             raise BadInput(f"{path}: cannot read the suite ({problem.strerror})") from None
         digest = hashlib.sha256(data).hexdigest()
-        if file.parent not in self._locks:
-            self._locks[file.parent] = _lock(file.parent / LOCK)
-        pinned = self._locks[file.parent].get(file.name, {}).get("sha256")
+        pinned = _lock(file.parent / LOCK).get(file.name, {}).get("sha256")
         if check:  # a broken case is told before a missing pin: it has to be mended first
             _cases(data, path, check=True)
         if pinned != digest and not self.allow_unpinned:

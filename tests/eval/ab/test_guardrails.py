@@ -116,6 +116,15 @@ def test_what_nobody_knows_blocks_nothing_and_is_told_as_unknown() -> None:
         assert unmarked == Guardrail(name, "as the champion", "no such cases", True)
 
 
+def test_a_change_of_just_the_limit_is_allowed() -> None:
+    settings = replace(SETTINGS, max_cost_increase=0.25, max_p95_increase=0.25)
+    dollar = [
+        replace(pair, champion=(replace(PLAIN, cost_usd=1.0),))
+        for pair in pairs(cost_usd=1.25, latency_ms=1250.0)
+    ]
+    assert all(each.passed for each in guardrails(dollar, 0, settings, (0, 40, 0, 40)))
+
+
 def test_costs_with_a_gap_are_not_compared() -> None:
     partly = pairs(39, cost_usd=0.001) + pairs(1, cost_usd=None, tokens_in=100)
     assert "in tokens" in check("cost per case", partly).measured

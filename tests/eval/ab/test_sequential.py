@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from math import sqrt
+from math import exp, log, log1p, sqrt
 
 import pytest
 from hypothesis import given, settings
@@ -26,8 +26,6 @@ def test_wealth_matches_a_hand_worked_example() -> None:
 
 def test_the_horizon_plan_bets_what_reaches_the_goal_by_the_last_case() -> None:
     result = paired_test([0.5] + [0.0] * 999, alpha=0.05, min_cases=2000)
-    from math import log
-
     share = sqrt(2 * log(25 / 0.4) / (0.09 * 1000))
     assert result.e_value == pytest.approx(0.2 * (1.25 + 1.35 + 1.45) + 0.4 * (1 + share / 2))
 
@@ -54,6 +52,57 @@ def test_an_effect_below_the_smallest_worth_having_is_not_promoted() -> None:
     differences = [0.05] * 400
     assert paired_test(differences, min_effect=0.01).verdict == "promote"
     assert paired_test(differences, min_effect=0.06).verdict == "keep"
+
+
+def log_wealth(cases: list[tuple[float, float]], null: float, sign: int, alpha: float, horizon: int) -> float:
+    """Straight from the description: three fixed shares on 60 % of the wealth, a plan with a horizon on the rest."""
+    goal, cap = -log(alpha), 1 / (1 + sign * null)
+    gains = [sign * weight * (difference - null) for difference, weight in cases]
+    late, seen, squares = 0.0, 10, 0.3**2 * sum(weight**2 for _, weight in cases) / len(cases) * 10
+    for number, gain in enumerate(gains):
+        wanted = sqrt(2 * max(0.0, goal - log(0.4) - late) / (squares / seen * (horizon - number)))
+        late += log1p(min(0.9 * cap, wanted) * gain)
+        squares, seen = squares + gain**2, seen + 1
+    fixed = [sum(log1p(share * cap * gain) for gain in gains) for share in (0.5, 0.7, 0.9)]
+    return log(0.2 * sum(map(exp, fixed)) + 0.4 * exp(late))
+
+
+@pytest.mark.parametrize("small", [1.0, 0.25])
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_evidence_and_bounds_are_those_of_the_description(small: float, alpha: float) -> None:
+    rng = random.Random(7)
+    cases = [(rng.choice((-1.0, 0.0, 0.0, 0.5, 1.0)), 1.0 if n % 3 else small) for n in range(150)]
+    differences, weights = [d for d, _ in cases], [w for _, w in cases]
+    result = paired_test(differences, alpha, weights=weights, min_cases=151)
+    low, high = alpha * 0.8, alpha * (1 - 0.8)
+    assert result.e_value == pytest.approx(exp(log_wealth(cases, 0.0, 1, low, 150)))
+    assert result.mean == pytest.approx(sum(d * w for d, w in cases) / sum(weights))
+    assert (result.verdict, result.reason) == ("inconclusive", "150 cases, at least 151 are needed")
+    near = 1e-5  # the bounds are the outermost means that a bet against them has not beaten
+    assert log_wealth(cases, result.ci_low, 1, low, 150) >= -log(low)
+    assert log_wealth(cases, result.ci_low + near, 1, low, 150) < -log(low)
+    assert log_wealth(cases, result.ci_high, -1, high, 150) >= -log(high)
+    assert log_wealth(cases, result.ci_high - near, -1, high, 150) < -log(high)
+
+
+def test_each_way_to_stop_has_its_reason_and_its_moment() -> None:
+    ruled_out = paired_test([-0.7, 0.0] * 40, min_effect=0.05)
+    assert (ruled_out.verdict, ruled_out.reason) == ("keep", "an improvement worth having is ruled out")
+    seen = [(d, 1.0) for d in ([-0.7, 0.0] * 40)[: ruled_out.n_used]]
+    assert log_wealth(seen, 0.05, -1, 0.05 * (1 - 0.8), 80) >= -log(0.05 * (1 - 0.8))
+    assert log_wealth(seen[:-1], 0.05, -1, 0.05 * (1 - 0.8), 80) < -log(0.05 * (1 - 0.8))
+    assert paired_test([0.0] * 19).reason == "all cases used, no improvement shown"
+    hopeless = paired_test([0.0] * 60)
+    assert "could hardly show" in hopeless.reason and 20 <= hopeless.n_used < 60
+    assert paired_test([1.0] * 40).reason == "better, beyond reasonable doubt"
+
+
+def test_a_decided_test_takes_no_more_cases() -> None:
+    test = PairedTest(40)
+    while test.add(1.0) is None:
+        pass
+    before = test.result()
+    assert test.add(-1.0) == "promote" and test.result() == before
 
 
 @pytest.mark.parametrize(
