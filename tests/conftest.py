@@ -31,6 +31,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
+def toy(root: Path) -> Path:
+    """That checkout filled: the rivers, their agents, prompts and suites."""
+    from tests.worlds import world
+
+    return world.toy(root)
+
+
+@pytest.fixture
 def repository() -> Path:
-    """The real checkout, to read from."""
+    """The real checkout: source files of the engine, never what people or the loop change."""
     return REPOSITORY

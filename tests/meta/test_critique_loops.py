@@ -26,9 +26,9 @@ from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.records import made
 from telemetry.edge.repo import here
-from tests.worlds.agent_kit import Says, rows
 from tests.worlds.critique_checkout import HOLDOUT, TUNE, advice, answer, issue, make, put, results, wrong
-from tests.worlds.offline import offline
+from tests.worlds.models import Says
+from tests.worlds.world import offline, rows
 
 NOBODY = {"by_agent": {}}
 REPORT = FORM.path

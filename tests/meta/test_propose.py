@@ -26,10 +26,9 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.records import made
 from telemetry.edge.repo import here
-from tests.worlds.agent_kit import rows
 from tests.worlds.loopback import Loopback, Reply, Request, chat
-from tests.worlds.offline import offline
 from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal, put
+from tests.worlds.world import offline, rows
 
 REPORT = FORM.path
 LOWER = edit("above: 0.3 ", "above: 0.1 ")

@@ -34,8 +34,8 @@ from telemetry.edge.records import made, plain
 from telemetry.edge.repo import here, working_in
 from tests.worlds import proposal_repo as repo
 from tests.worlds import sandbox_checkout as small
-from tests.worlds.offline import offline
 from tests.worlds.sandbox_checkout import CODE, PATH, Scripted, diff, patch
+from tests.worlds.world import offline
 
 LOWER = Recommendation("level", f"Set LIMIT in {PATH} to 40", "numbers from 40 on are missed", "P1", "a test")
 BETTER = diff(CODE.replace("LIMIT = 50", "LIMIT = 40"))
