@@ -87,7 +87,11 @@ def make(root: Path) -> Path:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, copy)
     repo.write(root, PATH, CODE)
-    repo.write(root, "agents/prompts/meta_agent.md", (REPOSITORY / "tests/worlds/toy/tree/agents/prompts/meta_system.md").read_text())
+    repo.write(
+        root,
+        "agents/prompts/meta_agent.md",
+        (REPOSITORY / "tests/worlds/toy/tree/agents/prompts/meta_system.md").read_text(),
+    )
     repo.write(root, "agents/manifest.yaml", json.dumps(MANIFEST))  # JSON is YAML
     repo.write(root, "tests/test_level.py", "def test_it() -> None: ...\n")
     repo.write(root, ".github/workflows/ci.yml", "on: push\n")

@@ -10,6 +10,7 @@ from typing import Any, Final
 from agents.domain import Analyst, Column, Domain, InputKind, Payload, Signals, Source, SourceError, Starter
 from agents.offline.analysts import threshold
 from agents.offline.vocabulary import word
+from telemetry.edge.errors import BadInput
 
 SAMPLE: Final = "agents/sample/rivers.jsonl"  # one line a day
 LIVE: Final = "agents/live"  # stands for the world: one file a kind
@@ -80,6 +81,8 @@ class Live:
 
 
 def open_source(mode: str, root: Path) -> Source:
+    if mode not in ("snapshot", "live"):
+        raise BadInput(f"--source-mode {mode}: allowed are snapshot, live")
     return Snapshot(root / SAMPLE) if mode == "snapshot" else Live(root / LIVE)
 
 
