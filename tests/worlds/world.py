@@ -81,6 +81,14 @@ def suite(root: Path, name: str, cases: Iterable[Mapping[str, Any]]) -> None:
     suites.pin(Repo(root), [path])
 
 
+def challenger(root: Path, prompt: str, text: str, name: str = "B") -> Path:
+    """Put a challenger beside its champion."""
+    folder = f"agents/prompts/variants/{Path(prompt).stem}"
+    if not (root / folder / "champion.md").exists():
+        put(root, f"{folder}/champion.md", (root / prompt).read_text())
+    return put(root, f"{folder}/{name}.md", text)
+
+
 def git(root: Path, *args: str) -> str:
     """Run git as a test author; its output, or the error it gave."""
     who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
