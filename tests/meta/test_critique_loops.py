@@ -141,7 +141,7 @@ def test_holdout_cases_are_never_shown_whatever_the_results_file_says() -> None:
 
 
 def test_results_of_another_prompt_text_are_not_held_against_this_one(checkout: Path) -> None:
-    (checkout / "agents/prompts/alpha.md").write_text("# alpha\n\nReport no headline.\n")
+    (checkout / "agents/prompts/alpha.md").write_text("# alpha\n\nReport no note.\n")
     model = Says(answer([]))
     run_loops(model=model)
     assert TUNE not in json.dumps(model.asked)
