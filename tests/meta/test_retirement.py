@@ -256,12 +256,12 @@ def crowd(candidates: int, agents: int) -> list[Agent]:
     ("candidates", "disable"), [(55, False), (100, False), (100, True), (500, True), (0, False)]
 )
 def test_a_body_about_hundreds_of_agents_is_one_that_may_be_published(candidates: int, disable: bool) -> None:
-    body = markdown(report(crowd(candidates, 500), disable), worth.COLUMNS)
+    body = markdown(report(crowd(candidates, 500), disable), rivers.DOMAIN.columns)
     assert list(check_body(body.encode())) == []
     assert "the upper 95 % bound of its mean reward" in body and "And 350 more agents" in body
 
 
-def test_a_report_survives_its_file_and_the_same_goes_in_by_write_report(checkout: Path) -> None:
+def test_a_report_survives_its_file_and_the_same_goes_in_by_write_report(toy: Path) -> None:
     rows = [
         *crowd(2, 3),
         Agent("silent", "m", "no_telemetry", 0, None, (), None, Listed(False, None), Unique(), {}),
@@ -269,11 +269,11 @@ def test_a_report_survives_its_file_and_the_same_goes_in_by_write_report(checkou
     whole = report([*rows, Agent("stranger", None, "not_in_manifest", 3, 0.1, (0.1,), rows[0].measured)])
     retirement.write_report(plain(whole))
     assert FORM.read(here()) == made(Report, plain(whole))
-    silent, stranger = json.loads((checkout / FORM.path).read_text())["agents"][-2:]
+    silent, stranger = json.loads((toy / FORM.path).read_text())["agents"][-2:]
     assert "upper_bound" not in silent and silent["signals"] == 0
     assert "signals" not in stranger and stranger["useful_runs"] == 40
-    retirement.write_report(plain(whole), checkout / "elsewhere.json")
-    assert (checkout / "elsewhere.md").read_bytes() == (checkout / FORM.markdown).read_bytes()
+    retirement.write_report(plain(whole), toy / "elsewhere.json")
+    assert (toy / "elsewhere.md").read_bytes() == (toy / FORM.markdown).read_bytes()
 
 
 def test_sparklines_are_zero_based() -> None:

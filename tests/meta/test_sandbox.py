@@ -14,7 +14,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-import agents
 from agents.manifest import load_manifest
 from agents.model.call import LLMError
 from eval.grading.suite import load_suite
@@ -36,7 +35,7 @@ from telemetry.edge.repo import here, working_in
 from tests.worlds import sandbox_checkout as small
 from tests.worlds.models import Says
 from tests.worlds.sandbox_checkout import CODE, PATH, diff, patch
-from tests.worlds.world import git, offline, put
+from tests.worlds.world import git, offline, put, with_agents_of
 
 LOWER = Recommendation("level", f"Set LIMIT in {PATH} to 40", "numbers from 40 on are missed", "P1", "a test")
 BETTER = diff(CODE.replace("LIMIT = 50", "LIMIT = 40"))
@@ -52,7 +51,7 @@ def checkout(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     tree = tmp_path / "checkout"
     shutil.copytree(template, tree)
     monkeypatch.setattr(patch_trial, "commands", lambda: small.SHORT)
-    monkeypatch.setattr(agents, "__path__", [*agents.__path__, str(tree / "agents")])  # where agents.level is
+    with_agents_of(tree, monkeypatch)
     with working_in(tree):
         yield tree
 

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import difflib
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 from meta.patches.trial import Commands
-from tests.conftest import REPOSITORY
 from tests.worlds import world
 
 CODE = """\
@@ -41,7 +39,7 @@ META = {"module": "agents.review.meta_agent", "callable": "MetaAgent.run", "inpu
 
 def make(root: Path) -> Path:
     """The checkout, with one commit."""
-    engine(root)
+    world.engine(root)
     world.put(root, PATH, CODE)
     prompt = "agents/prompts/meta_agent.md"
     world.put(root, prompt, (world.TREE / "agents/prompts/meta_system.md").read_text())
@@ -53,20 +51,8 @@ def make(root: Path) -> Path:
     world.manifest(root, agents, protected_paths=PROTECTED)
     world.put(root, "tests/test_level.py", "def test_it() -> None: ...\n")
     world.put(root, ".github/workflows/ci.yml", "on: push\n")
-    shutil.copyfile(REPOSITORY / ".gitignore", root / ".gitignore")
     world.suite(root, "level", map(case, range(CASES)))
     return world.commit(root)
-
-
-def engine(root: Path) -> None:
-    """The code of the four packages, but for the example's."""
-    for package in ("agents", "eval", "meta", "telemetry"):
-        for file in (REPOSITORY / package).rglob("*"):
-            name = file.relative_to(REPOSITORY)
-            example = name.parts[:2] in (("agents", "market"), ("eval", "cases"))
-            if not example and (file.suffix == ".py" or file.name.endswith(".schema.json")):
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, root / name)
 
 
 def case(number: int) -> dict[str, Any]:

@@ -16,8 +16,10 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+import agents
 from agents.base import BaseAgent, build_agent
 from agents.manifest import load_manifest
 from agents.model.call import Model
@@ -27,6 +29,7 @@ from agents.texts.prompt_set import PromptSet
 from eval.grading import suite as suites
 from meta.offline import analysts
 from telemetry.edge.repo import MANIFEST, SUITES, Repo, here
+from tests.conftest import REPOSITORY
 from tests.worlds import toy as rivers
 
 TREE = Path(rivers.__file__).with_name("tree")
@@ -59,8 +62,8 @@ def prompted(name: str, **fields: Any) -> Row:
     return {"name": name} | code | files | fields
 
 
-def manifest(root: Path, agents: Iterable[Mapping[str, Any]], **top: Any) -> None:
-    put(root, MANIFEST, yaml.safe_dump({"version": 1, **top, "agents": list(agents)}, sort_keys=False))
+def manifest(root: Path, entries: Iterable[Mapping[str, Any]], **top: Any) -> None:
+    put(root, MANIFEST, yaml.safe_dump({"version": 1, **top, "agents": list(entries)}, sort_keys=False))
 
 
 def change(root: Path, agent: str | None = None, **fields: Any) -> None:
@@ -104,6 +107,23 @@ def commit(root: Path, message: str = "start") -> Path:
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", message)
     return root
+
+
+def engine(root: Path) -> None:
+    """The code of the four packages but for the example's, and what git ignores."""
+    for package in ("agents", "eval", "meta", "telemetry"):
+        for file in (REPOSITORY / package).rglob("*"):
+            name = file.relative_to(REPOSITORY)
+            example = name.parts[:2] in (("agents", "market"), ("eval", "cases"))
+            if not example and (file.suffix == ".py" or file.name.endswith(".schema.json")):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, root / name)
+    shutil.copyfile(REPOSITORY / ".gitignore", root / ".gitignore")
+
+
+def with_agents_of(root: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let modules of that checkout's `agents` be found here too: a manifest is checked by what can be imported."""
+    patch.setattr(agents, "__path__", [*agents.__path__, str(root / "agents")])
 
 
 def rows(root: Path | None = None, kind: str | None = None) -> list[Row]:
