@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,37 @@ _FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "HTTP_PROXY", "HTTPS
 # A busy machine is no reason to fail: nothing here is timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+# What people and the loop change: a test of the engine that stood on it would break when a proposal is merged.
+CONTENT = tuple(
+    f"{REPOSITORY}/{path}"
+    for path in (
+        "agents/manifest.yaml", "agents/prompts/", "agents/schemas/", "agents/sample/", "agents/market/",
+        "eval/suites/", "eval/baselines/", "eval/cases/", "meta/decisions/", "meta/reports/",
+        "telemetry/outcomes.jsonl",
+    )
+)  # fmt: skip
+_watched: list[str] = []  # the test of the engine that runs now
+
+
+def _no_content(event: str, args: tuple[object, ...]) -> None:
+    """Refuse to open, or to link to, what is no source file of the engine."""
+    if _watched and event in ("open", "os.symlink") and isinstance(args[0], str):
+        path = args[0] if args[0].startswith("/") else str(Path.cwd() / args[0])
+        if path.startswith(CONTENT) and not path.endswith((".py", ".pyc")):
+            raise AssertionError(f"{_watched[-1]} reads {path}: build a small world instead (tests/worlds)")
+
+
+sys.addaudithook(_no_content)
+
+
+@pytest.fixture(autouse=True)
+def engine_only(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests of the engine stand on worlds of their own; those of the example are in tests/market."""
+    _watched[:] = [] if "tests/market/" in request.node.nodeid else [request.node.nodeid]
+    yield
+    _watched.clear()
 
 
 @pytest.fixture(autouse=True)
