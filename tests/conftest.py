@@ -43,11 +43,12 @@ def _no_content(event: str, args: tuple[object, ...]) -> None:
 sys.addaudithook(_no_content)
 
 
-@pytest.fixture(autouse=True)
-def engine_only(request: pytest.FixtureRequest) -> Iterator[None]:
+def pytest_runtest_logstart(nodeid: str) -> None:
     """Tests of the engine stand on worlds of their own; those of the example are in tests/market."""
-    _watched[:] = [] if "tests/market/" in request.node.nodeid else [request.node.nodeid]
-    yield
+    _watched[:] = [] if nodeid.startswith("tests/market/") else [nodeid]
+
+
+def pytest_runtest_logfinish() -> None:
     _watched.clear()
 
 
