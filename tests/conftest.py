@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,38 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
+# What people and the loop change: a test of the engine that stood on it would break when a proposal is merged.
+CONTENT = tuple(
+    f"{REPOSITORY}/{path}"
+    for path in (
+        "agents/manifest.yaml", "agents/prompts/", "agents/schemas/", "agents/sample/", "agents/market/",
+        "eval/suites/", "eval/baselines/", "eval/cases/", "meta/decisions/", "meta/reports/",
+        "telemetry/outcomes.jsonl",
+    )
+)  # fmt: skip
+_watched: list[str] = []  # the test of the engine that runs now
+
+
+def _no_content(event: str, args: tuple[object, ...]) -> None:
+    """Refuse to open, or to link to, what is no source file of the engine."""
+    if _watched and event in ("open", "os.symlink") and isinstance(args[0], str):
+        path = args[0] if args[0].startswith("/") else str(Path.cwd() / args[0])
+        if path.startswith(CONTENT) and not path.endswith((".py", ".pyc")):
+            raise AssertionError(f"{_watched[-1]} reads {path}: build a small world instead (tests/worlds)")
+
+
+sys.addaudithook(_no_content)
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Tests of the engine stand on worlds of their own; those of the example are in tests/market."""
+    _watched[:] = [] if nodeid.startswith("tests/market/") else [nodeid]
+
+
+def pytest_runtest_logfinish() -> None:
+    _watched.clear()
+
+
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty checkout; whatever the test logs or writes lands there."""
@@ -31,6 +64,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
+def toy(root: Path) -> Path:
+    """That checkout filled: the rivers, their agents, prompts and suites."""
+    from tests.worlds import world
+
+    return world.toy(root)
+
+
+@pytest.fixture
 def repository() -> Path:
-    """The real checkout, to read from."""
+    """The real checkout: source files of the engine, never what people or the loop change."""
     return REPOSITORY

@@ -19,10 +19,10 @@ MAX_PATH_CHARS = 160
 PROTECTED = (
     ".github/**", ".ci/**", ".gitattributes", ".gitignore", "LICENSE", "Makefile", "pyproject.toml", "requirements.txt",
     "telemetry/**", "eval/**", "meta/**", "tests/**",
-    "agents/manifest.yaml", "agents/*.schema.json", "agents/schemas/**", "agents/sample/**",
+    "agents/manifest.yaml", "agents/*.schema.json", "agents/schemas/**",
     "agents/manifest/**", "agents/model/**", "agents/offline/**", "agents/review/**", "agents/run/**",
     "agents/texts/**", "agents/base.py", "agents/domain.py", "agents/__init__.py", "agents/llm_client.py",
-    "agents/orchestrator.py", "agents/prompted.py", "agents/sample_market.py",
+    "agents/orchestrator.py", "agents/prompted.py",
 )  # fmt: skip
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")

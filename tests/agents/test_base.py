@@ -14,7 +14,8 @@ from agents.manifest import AgentSpec
 from agents.model.schema import listed
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge.repo import here
-from tests.worlds.agent_kit import Says, built, rows
+from tests.worlds.models import Says
+from tests.worlds.world import built, rows
 
 ITEM = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 
@@ -124,17 +125,19 @@ def test_a_callable_that_is_not_there_is_told() -> None:
         agent("nothing_like_it")
 
 
-def test_an_agent_without_code_answers_by_its_schema() -> None:
-    item = {"series": "VIX", "signal": "risk_off", "risk_score": 12, "rationale": "VIX rose"}
-    model = Says({"items": [item]})
-    series = [{"id": "VIX", "kind": "level", "history": [{"date": "2026-01-02", "value": 20.0}]}]
-    assert built("vix_echo", model=model).run({"as_of": "2026-01-02", "series": series}) == [item]
-    assert '"daily_change": null' in model.asked[0][-1]["content"]  # it gets features, not raw history
+ALARM = {
+    "gauge": "Elm", "signal": "rising", "value": 3.1, "daily_change": 0.4, "risk_score": 12, "rationale": "Elm rose",
+}  # fmt: skip
 
 
-def test_an_agent_without_code_cannot_add_fields() -> None:
-    model = Says(
-        {"items": [{"series": "VIX", "signal": "risk_off", "risk_score": 12, "rationale": "x", "run": "rm"}]}
-    )
+def test_an_agent_without_code_answers_by_its_schema(toy: Path) -> None:
+    model = Says({"items": [ALARM]})
+    gauges = [{"id": "Elm", "history": [{"date": "2026-01-02", "value": 20.0}]}]
+    assert built("gauge_echo", model=model).run({"as_of": "2026-01-02", "gauges": gauges}) == [ALARM]
+    assert '"daily_change": null' in model.asked[0][-1]["content"]  # it gets measurements, not raw history
+
+
+def test_an_agent_without_code_cannot_add_fields(toy: Path) -> None:
+    model = Says({"items": [ALARM | {"run": "rm"}]})
     with pytest.raises(AnswerError, match="run"):
-        built("vix_echo", model=model).run({"as_of": "2026-01-02", "series": []})
+        built("gauge_echo", model=model).run({"as_of": "2026-01-02", "gauges": []})

@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from agents.manifest import GUIDELINES, load_manifest
 from telemetry.edge.errors import BadInput
 from telemetry.edge.repo import Repo
-
-
-@pytest.fixture
-def checkout(tmp_path: Path, repository: Path) -> Path:
-    """A copy of what the real manifest refers to."""
-    for folder in ("agents/prompts", "agents/schemas"):
-        shutil.copytree(repository / folder, tmp_path / folder)
-    for entry in yaml.safe_load((repository / "agents/manifest.yaml").read_text())["agents"]:
-        suite = tmp_path / entry["eval_suite"]
-        suite.parent.mkdir(parents=True, exist_ok=True)
-        suite.write_text("{}\n")
-    shutil.copy(repository / "agents/manifest.yaml", tmp_path / "agents/manifest.yaml")
-    return tmp_path
-
-
-def change(root: Path, agent: str | None = None, **fields: Any) -> None:
-    """Rewrite the manifest with these fields of an agent (or of the top level) replaced; None removes one."""
-    path = root / "agents/manifest.yaml"
-    raw = yaml.safe_load(path.read_text())
-    target = raw if agent is None else next(entry for entry in raw["agents"] if entry["name"] == agent)
-    for key, value in fields.items():
-        target.pop(key, None)
-        if value is not None:
-            target[key] = value
-    path.write_text(yaml.safe_dump(raw, sort_keys=False))
+from tests.worlds.world import change
 
 
 def problem(root: Path) -> str:
@@ -46,32 +20,26 @@ def problem(root: Path) -> str:
     return str(caught.value)
 
 
-def test_the_real_manifest_loads(repository: Path) -> None:
-    manifest = load_manifest(Repo(repository))
-    names = {spec.name for spec in manifest.agents}
-    assert {"macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent"} <= names
-    assert all(spec.timeout_s > 0 and spec.enabled for spec in manifest.agents)
-
-
-def test_the_guidelines_affect_everyone_and_an_own_prompt_only_its_agent(repository: Path) -> None:
-    manifest = load_manifest(Repo(repository))
+def test_the_guidelines_affect_everyone_and_an_own_prompt_only_its_agent(toy: Path) -> None:
+    manifest = load_manifest(Repo(toy))
+    assert [spec.name for spec in manifest.agents] == ["flood_watch", "reviewer", "meta_agent", "gauge_echo"]
     assert set(manifest.prompts[GUIDELINES]) == {spec.name for spec in manifest.agents}
     assert manifest.prompts["agents/prompts/reviewer.md"] == ("reviewer",)
     assert manifest.agent("meta_agent").prompt_paths == (GUIDELINES, "agents/prompts/meta_system.md")
 
 
-def test_the_reviewer_reviews_everyone_but_itself(repository: Path) -> None:
-    manifest = load_manifest(Repo(repository))
+def test_a_star_is_everyone_but_the_critic_itself(toy: Path) -> None:
+    manifest = load_manifest(Repo(toy))
     targets = {target for critic, target in manifest.critique_pairs if critic == "reviewer"}
-    assert targets == {spec.name for spec in manifest.agents} - {"reviewer"}
+    assert targets == {"flood_watch", "meta_agent", "gauge_echo"}
 
 
-def test_defaults_hold_unless_an_agent_says_otherwise(checkout: Path) -> None:
-    change(checkout, defaults={"timeout_s": 7, "enabled": False})
-    change(checkout, "reviewer", enabled=True)
-    manifest = load_manifest(Repo(checkout))
+def test_defaults_hold_unless_an_agent_says_otherwise(toy: Path) -> None:
+    change(toy, defaults={"timeout_s": 7, "enabled": False})
+    change(toy, "reviewer", enabled=True)
+    manifest = load_manifest(Repo(toy))
     assert manifest.agent("reviewer").timeout_s == 7
-    assert manifest.agent("arbitrage_finder").timeout_s == 30
+    assert manifest.agent("flood_watch").timeout_s == 30
     assert [spec.name for spec in manifest.enabled()] == ["reviewer"]
 
 
@@ -94,8 +62,8 @@ def test_defaults_hold_unless_an_agent_says_otherwise(checkout: Path) -> None:
         ("reviewer", {"colour": "red"}, "agents.reviewer.colour: unknown field (allowed: name, module, "),
         ("reviewer", {"reward": {"cost": -1}}, "agents.reviewer.reward.cost: must be a number >= 0, not -1"),
         ("reviewer", {"name": "Re viewer"}, "agents.Re viewer.name: must be a name of a-z"),
-        ("vix_echo", {"output_schema": None}, "vix_echo.output_schema: missing, an agent without code needs one"),
-        (None, {"critique_pairs": [["reviewer", "no"]]}, "critique_pairs.0: unknown agent 'no' (allowed: macro"),
+        ("gauge_echo", {"output_schema": None}, "gauge_echo.output_schema: missing, an agent without code needs one"),
+        (None, {"critique_pairs": [["reviewer", "no"]]}, "critique_pairs.0: unknown agent 'no' (allowed: flood"),
         (None, {"critique_pairs": [["reviewer"]]}, "critique_pairs.0: must be a pair"),
         (None, {"prompts": {"agents/prompts/gone.md": "*"}}, "prompts.agents/prompts/gone.md: no such file"),
         (None, {"budget": {"max_usd": 0}}, "budget.max_usd: must be USD > 0, or null for no limit, not 0"),
@@ -104,24 +72,24 @@ def test_defaults_hold_unless_an_agent_says_otherwise(checkout: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_names_agent_field_and_what_is_allowed(
-    checkout: Path, agent: str | None, fields: dict[str, Any], told: str
+    toy: Path, agent: str | None, fields: dict[str, Any], told: str
 ) -> None:
-    change(checkout, agent, **fields)
-    message = problem(checkout)
+    change(toy, agent, **fields)
+    message = problem(toy)
     assert told in message
     assert message.startswith("agents/manifest.yaml: ") and "\n" not in message
 
 
-def test_all_mistakes_are_told_in_one_pass(checkout: Path) -> None:
-    change(checkout, "reviewer", timeout_s=-1, module="agents.none")
-    change(checkout, "meta_agent", prompt="agents/prompts/none.md", name="macro_watcher")
-    change(checkout, critique_pairs=[["reviewer", "nobody"]])
-    message = problem(checkout)
+def test_all_mistakes_are_told_in_one_pass(toy: Path) -> None:
+    change(toy, "reviewer", timeout_s=-1, module="agents.none")
+    change(toy, "meta_agent", prompt="agents/prompts/none.md", name="flood_watch")
+    change(toy, critique_pairs=[["reviewer", "nobody"]])
+    message = problem(toy)
     for part in (
         "agents.reviewer.timeout_s",
         "agents.reviewer.module",
-        "agents.macro_watcher.name: used 2 times",
-        "agents.macro_watcher.prompt",
+        "agents.flood_watch.name: used 2 times",
+        "agents.flood_watch.prompt",
         "critique_pairs.0",
     ):
         assert part in message
@@ -130,26 +98,24 @@ def test_all_mistakes_are_told_in_one_pass(checkout: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", "agents: 3", "a: [", "agents: [3]", "\x00", "agents:\n- name: a\n  name: b\n"]
 )
-def test_a_file_that_is_no_manifest_is_refused(checkout: Path, text: str) -> None:
-    (checkout / "agents/manifest.yaml").write_text(text)
-    assert problem(checkout).startswith("agents/manifest.yaml: ")
+def test_a_file_that_is_no_manifest_is_refused(toy: Path, text: str) -> None:
+    (toy / "agents/manifest.yaml").write_text(text)
+    assert problem(toy).startswith("agents/manifest.yaml: ")
 
 
-def test_a_broken_output_schema_is_found_at_load(checkout: Path) -> None:
-    (checkout / "agents/schemas/vix_echo.json").write_text('{"type": 7}')
-    assert "agents.vix_echo.output_schema: 'agents/schemas/vix_echo.json' is not a JSON Schema" in problem(
-        checkout
-    )
+def test_a_broken_output_schema_is_found_at_load(toy: Path) -> None:
+    (toy / "agents/schemas/gauge.json").write_text('{"type": 7}')
+    assert "agents.gauge_echo.output_schema: 'agents/schemas/gauge.json' is not a JSON Schema" in problem(toy)
 
 
-def test_loading_runs_no_agent_code(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_runs_no_agent_code(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "loud_agent.py").write_text("raise RuntimeError('imported')\ndef act(inputs): return []\n")
     monkeypatch.syspath_prepend(tmp_path)
-    change(checkout, "vix_echo", module="loud_agent", callable="act")
-    assert load_manifest(Repo(checkout)).agent("vix_echo").callable == "act"
+    change(toy, "gauge_echo", module="loud_agent", callable="act")
+    assert load_manifest(Repo(toy)).agent("gauge_echo").callable == "act"
     assert "loud_agent" not in sys.modules
 
 
-def test_an_unknown_agent_is_told_with_those_there_are(repository: Path) -> None:
-    with pytest.raises(BadInput, match=r"no agent 'x' \(there are: macro_watcher, "):
-        load_manifest(Repo(repository)).agent("x")
+def test_an_unknown_agent_is_told_with_those_there_are(toy: Path) -> None:
+    with pytest.raises(BadInput, match=r"no agent 'x' \(there are: flood_watch, "):
+        load_manifest(Repo(toy)).agent("x")

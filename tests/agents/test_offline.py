@@ -11,23 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.market import DOMAIN
-from agents.market.geopolitical_risk import JUDGEMENT
 from agents.model.call import trial_label
 from agents.model.schema import listed, problems
 from agents.offline.analysts import GENERIC
 from agents.offline.model import NAME, OfflineModel, fitted
 from agents.offline.rules import Rules
 from agents.offline.vocabulary import Analyst, chosen, word
-from tests.worlds.agent_kit import built, rows, rules
+from tests.worlds.toy import DOMAIN
+from tests.worlds.world import TREE, built, gauges, rows
 
-HEADLINES = [
-    "Missiles hit oil terminal in Iran", "Calm day in Leeds", "Coup in Mali: president detained", "Zoo welcomes otters",
-]  # fmt: skip
+PROMPT = (TREE / "agents/prompts/flood_watch.md").read_text()
+JUDGEMENT = listed(json.loads((TREE / "agents/schemas/gauge.json").read_text()))
+CHANGES = {"Elm": 0.5, "Oak": 0.01, "Ash": -0.4, "Yew": 0.0}
 QUESTION = json.dumps(
     {
-        "task": "geopolitical_risk",
-        "headlines": [{"id": f"h{n}", "text": text} for n, text in enumerate(HEADLINES)],
+        "task": "flood_watch",
+        "gauges": [{"gauge": name, "daily_change": change} for name, change in CHANGES.items()],
     }
 )
 
@@ -36,7 +35,7 @@ def answer(noise: float = 0.0, seed: int = 0, system: str | None = None, trial: 
     token = trial_label.set(trial)
     try:
         model = OfflineModel(noise, seed, DOMAIN.analysts)
-        return model.answer(system or rules("geopolitical_risk"), QUESTION, JUDGEMENT)
+        return model.answer(system or PROMPT, QUESTION, JUDGEMENT)
     finally:
         trial_label.reset(token)
 
@@ -66,24 +65,24 @@ def test_an_unknown_task_is_answered_with_nothing() -> None:
 
 
 def test_a_rule_can_name_the_analyst() -> None:
-    series = {"task": "mine", "series": [{"series": "VIX", "daily_change": 0.2}]}
-    item = {"type": "object", "additionalProperties": False, "required": ["series", "level"]}
+    given = {"task": "mine", "gauges": [{"gauge": "Elm", "daily_change": 0.2}]}
+    item = {"type": "object", "additionalProperties": False, "required": ["gauge", "level"]}
     item["properties"] = {
-        "series": {"type": "string"},
+        "gauge": {"type": "string"},
         "level": {"enum": ["low", "high"]},
         "value": {"type": "number"},
     }
-    system = "```rules\nanalyst: threshold\nabove: 0.1\n```"
-    items = OfflineModel(analysts=DOMAIN.analysts).answer(system, json.dumps(series), listed(item))["items"]
-    assert items == [{"series": "VIX", "level": "low", "value": 0.2}]  # what the rules cannot know is neutral
+    system = "```rules\nanalyst: flood\nabove: 0.1\n```"
+    items = OfflineModel(analysts=DOMAIN.analysts).answer(system, json.dumps(given), listed(item))["items"]
+    assert items == [{"gauge": "Elm", "level": "low", "value": 0.2}]  # what the rules cannot know is neutral
     spelt = (
-        "```rules\nanalyst: threshold\nlist: series\nid_field: series\nfield: daily_change\nabove: 0.1\n```"
+        "```rules\nanalyst: threshold\nlist: gauges\nid_field: gauge\nfield: daily_change\nabove: 0.1\n```"
     )
-    assert OfflineModel().answer(spelt, json.dumps(series), listed(item))["items"] == items
+    assert OfflineModel().answer(spelt, json.dumps(given), listed(item))["items"] == items
 
 
-def test_without_a_domain_it_knows_no_market() -> None:
-    assert OfflineModel().answer(rules("geopolitical_risk"), QUESTION, JUDGEMENT) == {"items": []}
+def test_without_a_domain_it_does_not_know_its_analysts() -> None:
+    assert OfflineModel().answer(PROMPT, QUESTION, JUDGEMENT) == {"items": []}
 
 
 def test_a_task_without_an_analyst_is_told_once_and_marked_on_its_row(
@@ -121,7 +120,7 @@ def test_noise_depends_on_seed_trial_and_prompt_and_repeats() -> None:
 
     assert errors(seed=1) == errors(seed=1)
     assert errors(seed=1) != errors(seed=2)
-    longer = rules("geopolitical_risk") + "\nBe kind.\n"
+    longer = PROMPT + "\nBe kind.\n"
     same_trials = [answer(0.5, trial=str(n)) for n in range(64)]
     assert same_trials != [answer(0.5, system=longer, trial=str(n)) for n in range(64)]
 
@@ -137,9 +136,7 @@ def test_an_impossible_rate_is_refused(noise: float) -> None:
         OfflineModel(noise=noise)
 
 
-@pytest.mark.parametrize(
-    "name", ["macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent"]
-)
+@pytest.mark.parametrize("name", ["flood_watch", "reviewer", "meta_agent"])
 def test_every_analyst_survives_an_empty_question_and_no_rules(name: str) -> None:
     analyst = chosen({**GENERIC, **DOMAIN.analysts}, Rules(), {"task": name})
     assert analyst is not None and analyst.answer(Rules(), {"task": name}) == {"items": []}
@@ -149,7 +146,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 500) | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["items", "region", "risk_score", "x"]), inner)
+        | st.dictionaries(st.sampled_from(["items", "gauge", "risk_score", "x"]), inner)
     ),
     max_leaves=8,
 )
@@ -160,10 +157,11 @@ def test_whatever_an_analyst_says_the_answer_fits_the_schema(value: Any) -> None
     assert problems(JUDGEMENT, fitted(value, JUDGEMENT)) == []
 
 
-def test_changing_one_prompt_changes_that_agent_only() -> None:
-    inputs = {"as_of": "2026-03-02", "headlines": [{"id": "h", "text": "Missile hits Iran"}]}
-    before = built("geopolitical_risk").run(inputs)
-    assert before != built(
-        "geopolitical_risk", rules("geopolitical_risk").replace("missile*: 60", "missile*: 90")
-    ).run(inputs)
-    assert before == built("geopolitical_risk", rules("geopolitical_risk") + "\nBe kind.\n").run(inputs)
+@pytest.mark.usefixtures("toy")
+def test_only_the_rules_of_a_prompt_change_its_agent() -> None:
+    inputs = gauges(0.35)
+    before = built("flood_watch").run(inputs)
+    assert before != built("flood_watch", PROMPT.replace("risk_per_unit: 100", "risk_per_unit: 90")).run(
+        inputs
+    )
+    assert before == built("flood_watch", PROMPT + "\nBe kind.\n").run(inputs)

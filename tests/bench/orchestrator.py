@@ -1,4 +1,4 @@
-"""Two hundred offline agents in one run, start-up included; and the replay of 130 days that a first night makes."""
+"""Two hundred offline agents in one run, start-up included; and a replay of 120 days, as a first night makes it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import tempfile
 import time
 from pathlib import Path
 
+import yaml
+
 from tests.bench import Row
+from tests.worlds import world
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 AGENTS = 200
-DAYS = 130
+DAYS = len(world.DAYS)
 TARGET_S = 2.0
 REPLAY_TARGET_S = 4.0
 
@@ -28,8 +31,7 @@ def main() -> list[Row]:
         assert (written, runs) == (AGENTS, 3 * AGENTS), (
             f"{written} outputs and {runs} rows of {AGENTS} agents"
         )
-        manifest = (REPOSITORY / "agents/manifest.yaml").read_text(encoding="utf-8")
-        (root / "agents/manifest.yaml").write_text(manifest, encoding="utf-8")
+        world.toy(root)
         replay = _seconds("-m", "agents.orchestrator", "--root", folder, "--replay", str(DAYS), "--quiet")
     return [
         Row(
@@ -41,7 +43,7 @@ def main() -> list[Row]:
             crowd <= TARGET_S,
         ),
         Row(
-            f"replay of {DAYS} days, all market agents",
+            f"replay of {DAYS} days, both agents of the toy",
             f"{replay:.2f} s",
             f"{bare:.2f} s (python -c pass)",
             f"{replay / bare:.0f}x",
@@ -52,18 +54,12 @@ def main() -> list[Row]:
 
 
 def _crowd(root: Path) -> None:
-    """A checkout whose manifest has 200 agents: the market agents of the real one, over and over."""
-    import yaml
-
-    for name in ("agents/prompts", "agents/schemas", "agents/sample", "eval/suites"):
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).symlink_to(REPOSITORY / name)
-    manifest = yaml.safe_load((REPOSITORY / "agents/manifest.yaml").read_text(encoding="utf-8"))
-    market = [agent for agent in manifest["agents"] if agent["inputs"] in ("macro", "headlines", "quotes")]
-    crowd = [market[n % len(market)] | {"name": f"agent_{n}", "enabled": True} for n in range(AGENTS)]
-    changed = manifest | {"agents": crowd, "critique_pairs": []}
-    changed.pop("retirement", None)
-    (root / "agents/manifest.yaml").write_text(yaml.safe_dump(changed), encoding="utf-8")
+    """A checkout whose manifest has 200 agents: the watchers of the toy, over and over."""
+    world.toy(root)
+    manifest = yaml.safe_load((root / "agents/manifest.yaml").read_text())
+    watchers = [agent for agent in manifest["agents"] if agent["inputs"] == "levels"]
+    crowd = [watchers[n % len(watchers)] | {"name": f"agent_{n}"} for n in range(AGENTS)]
+    world.manifest(root, crowd, domain=manifest["domain"])
 
 
 def _seconds(*arguments: str) -> float:

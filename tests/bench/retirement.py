@@ -11,7 +11,10 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+import yaml
+
 from tests.bench import Row
+from tests.worlds import world
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EVENTS, AGENTS = 1_000_000, 500
@@ -49,7 +52,9 @@ def main() -> list[Row]:
 
 def _ours(folder: str) -> float:
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "meta.retirement", "--root", folder, "--quiet"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "meta.retirement", "--root", folder, "--quiet"], cwd=REPOSITORY, check=True
+    )
     return time.perf_counter() - start
 
 
@@ -63,17 +68,11 @@ def _plain(log: Path) -> dict[str, float]:
 
 
 def _crowd(root: Path) -> None:
-    """A checkout of 500 agents: one of the real ones under other names."""
-    import yaml
-
-    for name in ("agents/prompts", "agents/schemas", "eval/suites"):
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).symlink_to(REPOSITORY / name)
-    manifest = yaml.safe_load((REPOSITORY / "agents/manifest.yaml").read_text())
-    one = manifest["agents"][0]
-    manifest["agents"] = [one | {"name": f"agent_{number:03d}"} for number in range(AGENTS)]
-    manifest["critique_pairs"], manifest["retirement"]["exempt"] = [], []
-    (root / "agents/manifest.yaml").write_text(yaml.safe_dump(manifest))
+    """A checkout of 500 agents: one of the toy's under other names."""
+    world.toy(root)
+    manifest = yaml.safe_load((root / "agents/manifest.yaml").read_text())
+    crowd = [manifest["agents"][0] | {"name": f"agent_{number:03d}"} for number in range(AGENTS)]
+    world.manifest(root, crowd, domain=manifest["domain"])
     (root / "telemetry").mkdir()
 
 
@@ -91,7 +90,7 @@ def _log(path: Path) -> None:
                 f'"ts":"{date}T06:{number // 60000 % 60:02d}:{number // 1000 % 60:02d}.{number % 1000:03d}Z",'
                 f'"kind":"run","agent":"agent_{agent:03d}","run_id":"r{number}","source":"runtime",'
                 f'"latency_ms":812.5,{fixed},"reward":{reward},"signal_strength":{reward},"scoring_version":"1.0",'
-                f'"signals":"VIX:risk_off"}}\n'
+                f'"signals":"Elm:rising"}}\n'
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import shutil
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,36 +12,28 @@ from pathlib import Path
 import pytest
 
 from telemetry.edge import cli
+from tests.conftest import REPOSITORY
+from tests.worlds import world
 
 COMMANDS = {
-    "harness": ["--agent", "vix_echo"],
-    "ab_testing": ["--prompt", "agents/prompts/vix_echo.md"],
+    "harness": ["--agent", "gauge_echo"],
+    "ab_testing": ["--prompt", "agents/prompts/gauge_echo.md"],
     "suites": ["list"],
-    "replay": ["eval/results/vix_echo.json"],
+    "replay": ["eval/results/gauge_echo.json"],
     "scaffold": ["port_watch"],
-    "build_suites": ["vix_echo"],
     "scores_table": [],
 }
 
 
 @pytest.fixture
-def checkout(root: Path, repository: Path) -> Path:
-    """A checkout that is not the current directory, with one challenger and one result."""
-    there = root / "there"
-    for folder in ("agents/prompts", "agents/schemas", "eval/suites"):
-        shutil.copytree(repository / folder, there / folder)
-    shutil.copytree(repository / "eval/baselines", there / "eval/baselines", ignore=_all_but_vix)
-    shutil.copy(repository / "agents/manifest.yaml", there / "agents/manifest.yaml")
-    folder = there / "agents/prompts/variants/vix_echo"
-    folder.mkdir(parents=True, exist_ok=True)
-    text = (there / "agents/prompts/vix_echo.md").read_text()
-    (folder / "champion.md").write_text(text)
-    (folder / "B.md").write_text(text + "\nBe brief.\n")
+def checkout(root: Path) -> Path:
+    """A checkout that is not the current directory, with one challenger, one result and baselines for one agent."""
+    there = world.toy(root / "there")
+    text = (there / "agents/prompts/gauge_echo.md").read_text()
+    world.challenger(there, "agents/prompts/gauge_echo.md", text + "\nBe brief.\n")
+    for arm in ("naive", "best"):
+        world.put(there, f"eval/baselines/gauge_echo.{arm}.md", text)
     return there
-
-
-def _all_but_vix(_: str, names: list[str]) -> list[str]:
-    return [name for name in names if not name.startswith("vix_echo")]
 
 
 def run(name: str, there: Path, *flags: str) -> int:
@@ -88,8 +80,8 @@ def test_a_root_that_is_no_checkout_is_bad_input_in_one_line(
     for place in (tmp_path / "nowhere", tmp_path):
         code = module.main([*COMMANDS[name], "--root", str(place)])
         told = capsys.readouterr()
-        if name in ("suites", "build_suites") and place == tmp_path:
-            continue  # no suites yet is no fault; a rebuild writes them
+        if name == "suites" and place == tmp_path:
+            continue  # no suites yet is no fault
         assert code == cli.BAD_INPUT
         assert told.err.startswith("error: ") and told.err.count("\n") == 1 and not told.out
 
@@ -102,21 +94,24 @@ from eval.ab_testing import ab_test_prompts
 from eval.harness import run_suite
 from eval.ab.sequential import paired_test
 
-report = ab_test_prompts(["agents/prompts/vix_echo.md"], min_trials=1, promote_if_delta=0.01)
-results = run_suite("agents.prompted", "PromptedAgent.run", "eval/suites/vix_echo.jsonl", "out.json")
+report = ab_test_prompts(["agents/prompts/gauge_echo.md"], min_trials=1, promote_if_delta=0.01)
+results = run_suite("agents.prompted", "PromptedAgent.run", "eval/suites/gauge_echo.jsonl", "out.json")
 verdict = paired_test([1.0] * 20, alpha=0.05, min_effect=0.01, weights=None)
 stored = json.load(open("out.json"))
 print(json.dumps([report["tests"], results, verdict.verdict, verdict.n_used, sorted(stored)]))
 """
     file = tmp_path / "plain.py"
     file.write_text(code)
-    done = subprocess.run([sys.executable, str(file)], cwd=checkout, capture_output=True, text=True)
+    found = {**os.environ, "PYTHONPATH": str(REPOSITORY)}  # the toy's package is no part of the installation
+    done = subprocess.run(
+        [sys.executable, str(file)], cwd=checkout, env=found, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     [test], results, verdict, used, parts = json.loads(done.stdout)
     wanted = {"prompt", "score_A", "score_B", "delta_B_minus_A", "winner", "detail_A", "detail_B"}
     assert wanted <= test.keys()
     for detail in (test["detail_A"], test["detail_B"]):
-        assert {"total", "passed", "success_rate"} <= detail["vix_echo"].keys()
-    assert len(results) == 28
+        assert {"total", "passed", "success_rate"} <= detail["gauge_echo"].keys()
+    assert len(results) == 40
     assert {"id", "ok", "score", "output_preview", "latency_ms", "error"} <= results[0].keys()
     assert (verdict, parts) == ("promote", ["metadata", "results", "summary"]) and used <= 20

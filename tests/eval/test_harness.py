@@ -136,7 +136,7 @@ def test_one_changed_word_in_one_agents_prompt_moves_that_agents_score_and_no_ot
 ) -> None:
     def obedient(request: Request) -> Reply:
         """Does what its prompt says, and nothing else."""
-        if "Report every headline" in request.json()["messages"][0]["content"]:
+        if "Report every note" in request.json()["messages"][0]["content"]:
             return eval_checkout.answer(request)
         return chat('{"items": []}')
 
@@ -219,7 +219,7 @@ def test_resume_starts_afresh_when_the_configuration_changed(
     assert harness.main([*arguments, "--max-calls", "8"]) == cli.STOPPED
     before = len(endpoint.requests)
     if change == "prompt":
-        (checkout / "agents/prompts/alpha.md").write_text("# alpha\n\nReport all headlines.\n")
+        (checkout / "agents/prompts/alpha.md").write_text("# alpha\n\nReport all notes.\n")
     elif change == "model":
         monkeypatch.setenv("OPENAI_MODEL", "gpt-4.1")
     again = [*arguments, "--resume", *(["--seed", "3"] if change == "seed" else [])]

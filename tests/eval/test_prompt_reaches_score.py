@@ -1,9 +1,8 @@
-"""The prompt reaches the model, the answer is graded, the grade follows: shipped agents, offline model."""
+"""The prompt reaches the model, the answer is graded, the grade follows."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,11 @@ import pytest
 
 from eval import harness
 from telemetry.edge import cli
+from tests.worlds import world
 
-AGENTS = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
+pytestmark = pytest.mark.usefixtures("toy")
 
-
-@pytest.fixture
-def checkout(root: Path, repository: Path) -> Path:
-    for folder in ("agents/prompts", "agents/schemas", "eval/suites"):
-        shutil.copytree(repository / folder, root / folder)
-    shutil.copy(repository / "agents/manifest.yaml", root / "agents/manifest.yaml")
-    return root
+AGENTS = ("flood_watch", "reviewer", "meta_agent", "gauge_echo")
 
 
 def outcomes(root: Path) -> dict[str, list[Any]]:
@@ -37,27 +31,40 @@ def outcomes(root: Path) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize(
     ("agent", "word", "other"),
-    [("arbitrage_finder", "profit_basis: net", "profit_basis: gross")],
+    [
+        ("flood_watch", "above: 0.3 ", "above: 0.35 "),
+        ("reviewer", "min_rationale_words: 3", "min_rationale_words: 9"),
+        ("gauge_echo", "up_signal: rising", "up_signal: falling"),
+    ],
 )
 def test_one_word_in_one_agents_rules_moves_that_agents_scores_and_no_others(
-    checkout: Path, agent: str, word: str, other: str
+    toy: Path, agent: str, word: str, other: str
 ) -> None:
-    before = outcomes(checkout)
-    prompt = checkout / f"agents/prompts/{agent}.md"
+    before = outcomes(toy)
+    prompt = toy / f"agents/prompts/{agent}.md"
     text = prompt.read_text()
     assert text.count(word) == 1
     prompt.write_text(text.replace(word, other))
-    after = outcomes(checkout)
+    after = outcomes(toy)
     assert [name for name in AGENTS if before[name] != after[name]] == [agent]
     assert sum(score for _, score, _ in after[agent]) < sum(score for _, score, _ in before[agent])
 
 
-def test_the_offline_model_repeats_itself_and_errs_at_its_noise(checkout: Path) -> None:
+def test_a_rule_of_the_guidelines_reaches_everyone_whose_own_prompt_does_not_say(toy: Path) -> None:
+    before = outcomes(toy)
+    guidelines = toy / "agents/prompts/agent_guidelines.md"
+    guidelines.write_text(guidelines.read_text().replace("max_age_days: 3", "below: 0.2"))
+    after = outcomes(toy)
+    assert [name for name in AGENTS if before[name] != after[name]] == ["flood_watch", "gauge_echo"]
+
+
+def test_the_offline_model_repeats_itself_and_errs_at_its_noise(toy: Path) -> None:
     def passed(*arguments: str) -> list[bool]:
-        assert harness.main(["--quiet", "--agent", "macro_watcher", *arguments]) == cli.OK
-        stored = json.loads((checkout / "eval/results/macro_watcher.json").read_text())
+        assert harness.main(["--quiet", "--agent", "flood_watch", *arguments]) == cli.OK
+        stored = json.loads((toy / "eval/results/flood_watch.json").read_text())
         return [row["ok"] for row in stored["results"]]
 
+    (toy / world.PROMPT).write_text(world.BETTER)
     noisy = ("--offline-noise", "0.3", "--trials", "2")
     assert passed(*noisy, "--seed", "1") == passed(*noisy, "--seed", "1")
     assert passed(*noisy, "--seed", "1") != passed(*noisy, "--seed", "2")

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agents.texts.variants import Variants
+from telemetry.edge.repo import Repo
 from tests.github.workflow_rules import ACTIONS
 from tests.worlds import proposal_repo as repo
+from tests.worlds import world
 
 ROOT = Path(__file__).parents[2]
 ACTION_STANDINS = Path(__file__).parent / "actions"
@@ -126,11 +129,17 @@ def small_tree(tree: Path) -> None:
             repo.write(tree, name, text)
 
 
-def full_tree(tree: Path) -> None:
-    """This repository as it stands, uncommitted work included."""
-    for name in repo.git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")[
-        :-1
-    ]:
-        if (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tree / name)
+def toy_tree(tree: Path) -> None:
+    """The workflows, the engine as it stands, and the rivers: flood_watch has a better challenger, and open code."""
+    world.engine(tree)
+    shutil.copytree(ROOT / ".github", tree / ".github")
+    for name in ("Makefile", "pyproject.toml", "requirements.txt"):
+        shutil.copy(ROOT / name, tree / name)
+    for name in ("__init__.py", "worlds/__init__.py", "worlds/toy/__init__.py"):
+        repo.write(tree, f"tests/{name}", (ROOT / "tests" / name).read_text())
+    world.toy(tree)
+    repo.write(tree, "agents/flood_watch.py", (ROOT / "tests/worlds/toy/flood_watch.py").read_text())
+    world.change(tree, "flood_watch", module="agents.flood_watch", sandbox_editable=True)
+    variants = Variants(Repo(tree), world.PROMPT)
+    variants.ensure()
+    variants.add(world.BETTER, source="hand", author="a person", name="B")

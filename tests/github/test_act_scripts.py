@@ -12,16 +12,18 @@ from meta import audit
 from meta.publish.kinds import KINDS
 from telemetry import logger, sync
 from telemetry.edge.repo import Repo, working_in
-from tests.github.act_night import Night, full_tree
+from tests.github.act_night import Night, toy_tree
 from tests.worlds import proposal_repo as repo
 from tests.worlds.ab_world import run, verdicts
+from tests.worlds.world import with_agents_of
 
 
 @pytest.fixture
-def night(tmp_path: Path) -> Night:
+def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
     night = Night(tmp_path)
     night.tree.mkdir()
-    full_tree(night.tree)
+    toy_tree(night.tree)
+    with_agents_of(night.tree, monkeypatch)
     return night
 
 
@@ -31,16 +33,16 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
     assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     form = KINDS["ab_champion"]
     request = ran.requests[form.branch]
-    assert request["body"].startswith("> **Promote `geopolitical_risk` challenger B?**")
-    assert request["commit-message"].startswith("Promote geopolitical_risk: +")
-    better = (night.tree / "agents/prompts/variants/geopolitical_risk/B.md").read_text()
+    assert request["body"].startswith("> **Promote `flood_watch` challenger B?**")
+    assert request["commit-message"].startswith("Promote flood_watch: +")
+    better = (night.tree / "agents/prompts/variants/flood_watch/B.md").read_text()
     changed = night.diff(form.branch)
     decision = changed.pop(next(name for name in changed if name.startswith("meta/decisions/")))
     assert json.loads(decision)["decision"] == "promote"
-    assert changed.pop("agents/prompts/geopolitical_risk.md") == better
-    assert changed.pop("agents/prompts/variants/geopolitical_risk/champion.md") == better
+    assert changed.pop("agents/prompts/flood_watch.md") == better
+    assert changed.pop("agents/prompts/variants/flood_watch/champion.md") == better
     assert sorted(changed) == [f"{form.report}.json", f"{form.report}.md"]
-    assert_explained(night, form.branch, "agents/prompts/geopolitical_risk.md")
+    assert_explained(night, form.branch, "agents/prompts/flood_watch.md")
 
     segments = repo.git(night.remote, "ls-tree", "-r", "--name-only", sync.BRANCH).split()
     assert [name.split("/")[0] for name in segments] == ["events", "history"]
@@ -60,7 +62,7 @@ def test_a_night_too_large_for_one_machine_is_run_in_parts_and_decided_as_if_it_
     manifest = night.tree / "agents/manifest.yaml"
     text = manifest.read_text()
     assert "trials: 3" in text
-    manifest.write_text(text.replace("trials: 3", "trials: 4", 1))
+    manifest.write_text(text.replace("trials: 3", "trials: 14", 1))
     whole = shutil.copytree(night.tree, tmp_path / "whole")
     night.start()
     ran = night.run("prompt_ab_test", "schedule")
@@ -95,14 +97,14 @@ def test_the_critiques_of_a_fresh_runner_rest_on_what_it_measured(night: Night) 
 
 def test_proposals_bring_a_new_challenger_and_touch_nothing_that_is_live(night: Night) -> None:
     night.start()
-    ran = night.run("prompt_proposals", inputs={"prompt": "agents/prompts/macro_watcher.md"})
+    ran = night.run("prompt_proposals", inputs={"prompt": "agents/prompts/flood_watch.md"})
     assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     form = KINDS["proposals"]
     changed = night.diff(form.branch)
     body = changed.pop(f"{form.report}.md")
     assert ran.requests[form.branch]["body"] == body
     assert json.loads(changed.pop(f"{form.report}.json"))["proposals"]
-    folder = "agents/prompts/variants/macro_watcher"
+    folder = "agents/prompts/variants/flood_watch"
     assert set(changed) == {f"{folder}/C.md", f"{folder}/lineage.json"}
 
 
@@ -126,18 +128,18 @@ def push_idle_runs(night: Night, agent: str, n: int = 150) -> None:
 
 def test_retirement_disables_what_no_longer_earns_its_keep_as_a_draft(night: Night) -> None:
     night.start()
-    push_idle_runs(night, "vix_echo")
+    push_idle_runs(night, "gauge_echo")
     ran = night.run("agent_retirement", inputs={"mode": "disable"})
     assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     form = KINDS["retirement_disable"]
     request = ran.requests[form.branch]
-    assert (request["draft"], request["commit-message"]) == ("always-true", "Disable vix_echo")
-    assert "Retire `vix_echo`?" in request["body"]
+    assert (request["draft"], request["commit-message"]) == ("always-true", "Disable gauge_echo")
+    assert "Retire `gauge_echo`?" in request["body"]
     changed = night.diff(form.branch)
     assert "enabled: false" in changed["agents/manifest.yaml"]
     (decision,) = [json.loads(text) for name, text in changed.items() if name.startswith("meta/decisions/")]
-    assert (decision["decision"], decision["subject"]) == ("disable", "vix_echo")
-    assert_explained(night, form.branch, "vix_echo")
+    assert (decision["decision"], decision["subject"]) == ("disable", "gauge_echo")
+    assert_explained(night, form.branch, "gauge_echo")
 
 
 def assert_explained(night: Night, branch: str, subject: str) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from agents.base import AnswerError, InputError
 from agents.market.arbitrage_finder import payload
-from tests.worlds.agent_kit import Says, built, rules
+from tests.market.kit import built, rules
+from tests.worlds.models import Says
 
 AS_OF = "2026-03-02T14:00:00Z"
 

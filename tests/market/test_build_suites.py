@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -89,3 +90,19 @@ def test_the_hard_ones_are_there() -> None:
         "sport", "fees-eat-it", "thin", "crossed-mirage", "forbidden", "unsafe", "clean",
     )  # fmt: skip
     assert {tag: tags[tag] for tag in wanted if tags[tag] < 4} == {}
+
+
+def test_a_rebuild_keeps_the_common_promises(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = root / "there"
+    there.mkdir()
+    given = ["vix_echo", "--root", str(there)]
+    assert build_suites.main([*given, "--quiet"]) == cli.OK
+    assert capsys.readouterr() == ("", "")
+    assert build_suites.main(given) == cli.OK
+    assert capsys.readouterr().out.strip()
+    assert build_suites.main([*given, "--json", "--quiet"]) == cli.OK
+    told = capsys.readouterr()
+    assert isinstance(json.loads(told.out), dict) and not told.err
+    assert not [path for path in root.rglob("*") if path.is_file() and there not in path.parents]
+    assert build_suites.main(["vix_echo", "--root", str(root / "nowhere")]) == cli.BAD_INPUT
+    assert capsys.readouterr().err.count("\n") == 1

@@ -10,8 +10,10 @@ from agents.base import AnswerError, InputError
 from agents.market.geopolitical_risk import injection_suspected
 from agents.model.call import LLMError
 from agents.model.endpoint import OpenAIModel
-from tests.worlds.agent_kit import Says, built, rows, rules
+from tests.market.kit import built, rules
 from tests.worlds.loopback import Loopback, chat
+from tests.worlds.models import Says
+from tests.worlds.world import rows
 
 
 def judged(*texts: str, prompt: str | None = None, model: Any = None) -> list[dict[str, Any]]:

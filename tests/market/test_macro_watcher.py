@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from agents.base import AnswerError, InputError
 from agents.market.macro_watcher import features, payload, weekdays
-from tests.worlds.agent_kit import Says, built, rows
+from tests.market.kit import built
+from tests.worlds.models import Says
+from tests.worlds.world import rows
 
 MONDAY = date(2026, 3, 2)
 

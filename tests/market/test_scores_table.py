@@ -14,7 +14,7 @@ from eval.scores_table import Scores, pass_rates, scores, scores_table
 from eval.trials.pool import Job
 from telemetry.edge.repo import BASELINES, VARIANTS, Repo
 from tests.conftest import REPOSITORY
-from tests.worlds.agent_kit import rules
+from tests.market.kit import rules
 
 BUILT_IN = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
 

@@ -315,9 +315,16 @@ def test_a_path_may_be_long_but_not_longer() -> None:
 
 
 def engine() -> list[str]:
-    """Every tracked file but the texts and the code that proposals are about."""
+    """Every tracked file but the texts and the code that proposals are about, and what agents read."""
     listed = repo.git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
-    about = ("agents/prompts/", "agents/market/", "meta/decisions/", "meta/reports/")
+    about = (
+        "agents/prompts/",
+        "agents/market/",
+        "agents/sample",
+        "agents/inputs/",
+        "meta/decisions/",
+        "meta/reports/",
+    )
     return [path for path in listed if not path.startswith(about) and not path.endswith("README.md")]
 
 

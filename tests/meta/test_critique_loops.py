@@ -26,9 +26,9 @@ from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.records import made
 from telemetry.edge.repo import here
-from tests.worlds.agent_kit import Says, rows
 from tests.worlds.critique_checkout import HOLDOUT, TUNE, advice, answer, issue, make, put, results, wrong
-from tests.worlds.offline import offline
+from tests.worlds.models import Says
+from tests.worlds.world import offline, rows
 
 NOBODY = {"by_agent": {}}
 REPORT = FORM.path
@@ -141,7 +141,7 @@ def test_holdout_cases_are_never_shown_whatever_the_results_file_says() -> None:
 
 
 def test_results_of_another_prompt_text_are_not_held_against_this_one(checkout: Path) -> None:
-    (checkout / "agents/prompts/alpha.md").write_text("# alpha\n\nReport no headline.\n")
+    (checkout / "agents/prompts/alpha.md").write_text("# alpha\n\nReport no note.\n")
     model = Says(answer([]))
     run_loops(model=model)
     assert TUNE not in json.dumps(model.asked)

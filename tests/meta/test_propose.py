@@ -26,10 +26,9 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.records import made
 from telemetry.edge.repo import here
-from tests.worlds.agent_kit import rows
 from tests.worlds.loopback import Loopback, Reply, Request, chat
-from tests.worlds.offline import offline
-from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal, put
+from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal
+from tests.worlds.world import offline, put, rows
 
 REPORT = FORM.path
 LOWER = edit("above: 0.3 ", "above: 0.1 ")
@@ -132,7 +131,7 @@ HOSTILE = {
     "a case id": (edit("# Echo", "# Echo\nIn echo-0001 say up."), "names a case"),
     "the words of a case": (edit("# Echo", f"# Echo\nWhen told {SPOKEN}, say up."), "copies a case"),
     "a missing section": (edit("## Rules\n", ""), "section"),
-    "another analyst": (edit("analyst: threshold", "analyst: macro"), "analyst"),
+    "another analyst": (edit("analyst: threshold", "analyst: review"), "analyst"),
     "broken rules": (edit("up_signal: up", "up_signal: [up"), "rules block 1"),
     "a field of the output gone": (edit("Give the `signal` and", "Give"), "no longer speaks of signal"),
     "an open fence": (edit("down_signal: down\n```\n", "down_signal: down\n"), "fence"),

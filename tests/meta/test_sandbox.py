@@ -32,10 +32,10 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.records import made, plain
 from telemetry.edge.repo import here, working_in
-from tests.worlds import proposal_repo as repo
 from tests.worlds import sandbox_checkout as small
-from tests.worlds.offline import offline
-from tests.worlds.sandbox_checkout import CODE, PATH, Scripted, diff, patch
+from tests.worlds.models import Says
+from tests.worlds.sandbox_checkout import CODE, PATH, diff, patch
+from tests.worlds.world import git, offline, put, with_agents_of
 
 LOWER = Recommendation("level", f"Set LIMIT in {PATH} to 40", "numbers from 40 on are missed", "P1", "a test")
 BETTER = diff(CODE.replace("LIMIT = 50", "LIMIT = 40"))
@@ -51,6 +51,7 @@ def checkout(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     tree = tmp_path / "checkout"
     shutil.copytree(template, tree)
     monkeypatch.setattr(patch_trial, "commands", lambda: small.SHORT)
+    with_agents_of(tree, monkeypatch)
     with working_in(tree):
         yield tree
 
@@ -92,7 +93,7 @@ QUICK = Commands((), (), claims("[{'risk_score': 35 + 2 * n}] if 35 + 2 * n >= 4
 
 
 def status(checkout: Path) -> set[str]:
-    return {line[3:] for line in repo.git(checkout, "status", "--porcelain", "-uall").splitlines()}
+    return {line[3:] for line in git(checkout, "status", "--porcelain", "-uall").splitlines()}
 
 
 def events(checkout: Path, kind: str) -> list[dict[str, Any]]:
@@ -136,7 +137,7 @@ def test_a_patch_that_helps_is_left_applied_and_becomes_a_draft(
     assert decision.startswith("meta/decisions/") and decision.endswith("-sandbox-level.json")
     assert check_handover(tmp_path / "handover", "sandbox", checkout).problems == ()
     assert json.loads((tmp_path / "handover/meta.json").read_text())["draft"] is True
-    assert repo.git(checkout, "worktree", "list").count("\n") == 1, "the throw-away worktrees are gone"
+    assert git(checkout, "worktree", "list").count("\n") == 1, "the throw-away worktrees are gone"
 
 
 def test_a_patch_that_makes_it_worse_is_rejected_and_nothing_is_applied(checkout: Path) -> None:
@@ -228,7 +229,7 @@ def test_a_hostile_patch_is_stopped_by_the_guard_with_a_reason(checkout: Path, n
 
 def test_a_diff_of_two_megabytes_is_not_even_parsed(checkout: Path) -> None:
     report = tried(
-        Scripted(patch(diff(CODE + "# x\n" * 500_000)), {"action": "decline", "why": "no", "diff": ""})
+        Says(patch(diff(CODE + "# x\n" * 500_000)), {"action": "decline", "why": "no", "diff": ""})
     )
     [row] = report["attempts"]
     assert row["verdict"] == "rejected" and "at most 200,000 are taken" in row["reasons"][0]
@@ -236,7 +237,7 @@ def test_a_diff_of_two_megabytes_is_not_even_parsed(checkout: Path) -> None:
 
 
 def test_code_that_never_ends_meets_the_time_limit(checkout: Path) -> None:
-    run = Commands(lint=(), tests=(), evals=(sys.executable, "-c", "import agents.market.geopolitical_risk"))
+    run = Commands(lint=(), tests=(), evals=(sys.executable, "-c", "import agents.level"))
     attempt = bench(checkout, time_limit_s=1.0, run=run).try_patch(
         diff(CODE + "\nwhile True:\n    LIMIT += 1\n")
     )
@@ -292,21 +293,19 @@ def test_one_command_cannot_prepare_the_ground_for_the_next(checkout: Path) -> N
 
 
 def test_a_refused_patch_may_be_mended_once(checkout: Path) -> None:
-    model = Scripted(
+    model = Says(
         patch(diff("import socket\n" + CODE)), patch("```diff\n" + BETTER.replace("-1,6", "-1,9") + "```")
     )
     report = tried(model, commands=QUICK)
     assert report["patched"], report["attempts"][0]["reasons"]
-    assert "newly uses socket" in model.asked[1]["refused"][0]
+    assert "newly uses socket" in json.loads(model.asked[1][-1]["content"])["refused"][0]
 
 
 def test_an_outage_stops_early_and_keeps_what_was_done(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     later = replace(LOWER, change="Set LIMIT to 41")
-    model = Scripted(
-        {"action": "decline", "why": "unclear", "diff": ""}, LLMError("max_usd reached", "budget")
-    )
+    model = Says({"action": "decline", "why": "unclear", "diff": ""}, LLMError("max_usd reached", "budget"))
     report = tried(model, LOWER, later)
     assert [row["verdict"] for row in report["attempts"]] == ["declined"]
     assert report["stopped"] == "max_usd reached" and not report["patched"]
@@ -317,7 +316,7 @@ def test_an_outage_stops_early_and_keeps_what_was_done(
 
 
 def test_an_answer_that_is_no_patch_is_a_rejection_not_an_outage(checkout: Path) -> None:
-    [row] = tried(Scripted(LLMError("not JSON", "parse")))["attempts"]
+    [row] = tried(Says(LLMError("not JSON", "parse")))["attempts"]
     assert row["verdict"] == "rejected" and "the answer was no patch: not JSON" in row["reasons"][0]
 
 
@@ -338,21 +337,21 @@ def test_critiques_are_sorted_out_before_anything_is_written(checkout: Path) -> 
     critiques = [
         {"target_agent": "level", "critic_agent": "reviewer", "issues": issues, "recommendations": rows},
         {
-            "target_agent": "macro_watcher",
+            "target_agent": "other",
             "critic_agent": "reviewer",
             "issues": [],
             "recommendations": rows[:1],
         },
     ]
-    repo.write(checkout, "meta/reports/cross_critiques.json", json.dumps({"critiques": critiques}))
+    put(checkout, "meta/reports/cross_critiques.json", {"critiques": critiques})
     report = tried(offline(), *recommendations.read(here(), None), triage=True, commands=QUICK)
     assert report["patched"] and [row["origin"] for row in report["attempts"]] == ["critique by reviewer"]
     reasons = {row["change"][:20]: row["reason"] for row in report["set_aside"] if row["agent"] == "level"}
     assert "the meta agent says reject" in reasons["Mend the prompt word"]
     assert "protected path eval/suites/level.jsonl" in reasons["Also edit eval/suite"]
     assert "at most 2,000 are taken" in reasons["x" * 20]
-    [other] = [row["reason"] for row in report["set_aside"] if row["agent"] == "macro_watcher"]
-    assert other == "the code of macro_watcher is not sandbox_editable"
+    [other] = [row["reason"] for row in report["set_aside"] if row["agent"] == "other"]
+    assert other == "the code of other is not sandbox_editable"
     assert len(json.dumps(report)) < 50_000
 
 
@@ -368,7 +367,7 @@ def test_no_critiques_is_nothing_to_do(
 def test_hostile_words_stay_words_in_the_pull_request(checkout: Path) -> None:
     words = "@everyone </details><script>x</script> [click](javascript:1) closes #1 ``` \u202e sk-abcdefghijklmnop"
     tried(
-        Scripted({**patch(BETTER), "why": words}),
+        Says({**patch(BETTER), "why": words}),
         replace(LOWER, change=words, why=words, origin=words),
         commands=QUICK,
     )
@@ -406,7 +405,7 @@ def test_a_huge_patch_and_many_refusals_give_a_text_that_may_be_published(passed
 @pytest.mark.parametrize(
     ("argv", "file", "why"),
     [
-        (["--agent", "macro_watcher"], None, "does not say sandbox_editable"),
+        (["--agent", "other"], None, "does not say sandbox_editable"),
         (["--agent", "nobody"], None, "no agent 'nobody'"),
         (["--time-limit", "0"], None, "--time-limit"),
         (["--recommendation", "one.json"], None, "one.json: cannot be read"),

@@ -16,24 +16,11 @@ from meta import critique_loops
 from telemetry import logger, rollup
 from telemetry.edge import cli
 from tests.conftest import REPOSITORY
+from tests.worlds import toy as rivers
+from tests.worlds import world
 from tests.worlds.loopback import Loopback, Reply, chat, error
 
 CHECK = Draft202012Validator(json.loads((REPOSITORY / "telemetry/event.schema.json").read_text()))
-
-
-@pytest.fixture
-def checkout(root: Path) -> Path:
-    """What a night reads of the real repository; `vix_echo` is switched off."""
-    (root / "agents").mkdir()
-    for name in ("agents/prompts", "agents/schemas", "agents/sample", "eval"):
-        (root / name).mkdir()
-        for path in (REPOSITORY / name).iterdir():
-            if path.name not in ("results", "history.jsonl", "__pycache__"):
-                (root / name / path.name).symlink_to(path)
-    manifest = (REPOSITORY / "agents/manifest.yaml").read_text()
-    off = manifest.replace("  - name: vix_echo\n", "  - name: vix_echo\n    enabled: false\n")
-    (root / "agents/manifest.yaml").write_text(off)
-    return root
 
 
 def checked(root: Path) -> Counter[tuple[str, str]]:
@@ -47,7 +34,8 @@ def checked(root: Path) -> Counter[tuple[str, str]]:
     return seen
 
 
-def test_an_offline_night(checkout: Path) -> None:
+def test_an_offline_night(toy: Path) -> None:
+    world.change(toy, "gauge_echo", enabled=False)
     assert orchestrator.main(["--quiet", "--replay", "2"]) == cli.OK
     assert orchestrator.main(["--quiet"]) == cli.OK
     assert orchestrator.main(["--quiet", "--shadow"]) == cli.OK
@@ -56,7 +44,7 @@ def test_an_offline_night(checkout: Path) -> None:
         cli.STOPPED,
     )
     assert critique_loops.main(["--quiet"]) == cli.OK
-    seen = checked(checkout)
+    seen = checked(toy)
     assert {source for _, source in seen} == {"replay", "runtime", "shadow", "eval", "critique"}
     assert {kind for kind, _ in seen} == {"run", "llm_call", "evaluation"}
 
@@ -75,22 +63,22 @@ def test_an_offline_night(checkout: Path) -> None:
     ids=["prose", "no usage", "long", "wrong key", "long error", "reset", "hang"],
 )
 def test_a_night_with_an_endpoint_that_fails(
-    reply: Reply, checkout: Path, monkeypatch: pytest.MonkeyPatch
+    reply: Reply, toy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Loopback([reply]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         orchestrator.main(["--quiet", "--timeout-s", "0.5"])
-    assert checked(checkout)["llm_call", "runtime"] >= 3
+    assert checked(toy)["llm_call", "runtime"] >= 2
 
 
-def test_a_night_without_its_source(checkout: Path) -> None:
-    (checkout / "agents/sample/market.jsonl").unlink()
+def test_a_night_without_its_source(toy: Path) -> None:
+    (toy / rivers.SAMPLE).unlink()
     assert orchestrator.main(["--quiet"]) == cli.STOPPED
-    assert checked(checkout)["run", "runtime"] == 4, "three error rows, and a meta agent with nothing to do"
+    assert checked(toy)["run", "runtime"] == 3, "two error rows, and a meta agent with nothing to do"
 
 
 def test_a_cut_error_is_marked(root: Path) -> None:
-    logger.log_event("macro_watcher", "r1", 1.0, error="x" * 5000)
+    logger.log_event("flood_watch", "r1", 1.0, error="x" * 5000)
     (line,) = (root / logger.LOG_PATH).read_bytes().splitlines()
     row = json.loads(line)
     assert (len(row["error"]), row["error_truncated"]) == (1000, True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 from agents.manifest import load_manifest
 from agents.texts.prompt_set import PromptSet
 from eval.grading.suite import split
-from telemetry.edge.repo import here, working_in
-from tests.conftest import REPOSITORY
+from telemetry.edge.repo import Repo
 from tests.worlds import eval_checkout
+from tests.worlds.world import TREE, put
 
 TUNE = next(f"alpha-{n:04}" for n in range(99) if split(f"alpha-{n:04}") == "tune")
 HOLDOUT = next(f"alpha-{n:04}" for n in range(99) if split(f"alpha-{n:04}") == "holdout")
@@ -20,23 +18,17 @@ HOLDOUT = next(f"alpha-{n:04}" for n in range(99) if split(f"alpha-{n:04}") == "
 
 def make(root: Path) -> None:
     """Two agents; beta criticises alpha and alpha beta; alpha has said something, and failed in tune and holdout."""
-    eval_checkout.make(root, cases=40)
-    for name in ("critique", "propose"):
-        if (REPOSITORY / f"agents/prompts/{name}.md").exists():
-            shutil.copy(REPOSITORY / f"agents/prompts/{name}.md", root / "agents/prompts")
-    file = root / "agents/manifest.yaml"
-    manifest = json.loads(file.read_text())
-    manifest["critique_pairs"] = [["beta", "alpha"], ["alpha", "beta"]]
-    manifest["protected_paths"] = ["tests/**", ".github/**", "eval/**"]
-    file.write_text(json.dumps(manifest))
-    put(
+    eval_checkout.make(
         root,
-        "agents/outputs/alpha.json",
-        output("alpha", [{"id": "h1", "risk_score": 140, "rationale": "so"}]),
+        cases=40,
+        critique_pairs=[["beta", "alpha"], ["alpha", "beta"]],
+        protected_paths=["tests/**", ".github/**", "eval/**"],
     )
-    put(
-        root, "agents/outputs/beta.json", output("beta", [{"id": "h2", "risk_score": 3, "rationale": "calm"}])
-    )
+    put(root, "agents/prompts/critique.md", (TREE / "agents/prompts/critique.md").read_text())
+    loud = [{"id": "h1", "risk_score": 140, "rationale": "so"}]
+    put(root, "agents/outputs/alpha.json", output("alpha", loud))
+    quiet = [{"id": "h2", "risk_score": 3, "rationale": "calm"}]
+    put(root, "agents/outputs/beta.json", output("beta", quiet))
     put(root, "telemetry/summary.json", {"by_agent": {"alpha": {"count": 40, "error_rate": 0.5}}})
     results(root, [wrong(TUNE, "fifth"), wrong(HOLDOUT, "secret-kind")])
 
@@ -58,16 +50,8 @@ def wrong(case_id: str, tag: str) -> dict[str, Any]:
 
 
 def results(root: Path, rows: list[dict[str, Any]], agent: str = "alpha") -> None:
-    with working_in(root):
-        spec = load_manifest(here()).agent(agent)
-        hashed = PromptSet(here()).hash(spec)
+    hashed = PromptSet(Repo(root)).hash(load_manifest(Repo(root)).agent(agent))
     put(root, f"eval/results/{agent}.json", {"results": rows, "metadata": {"prompt_hash": hashed}})
-
-
-def put(root: Path, path: str, value: Any) -> None:
-    file = root / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(value))
 
 
 def issue(title: str, evidence: str = '"risk_score": 140', severity: str = "med") -> dict[str, Any]:

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eval.grading import suite as suites
-from telemetry.edge.repo import SUITES, here, working_in
+from tests.worlds import world
 from tests.worlds.loopback import Reply, Request, chat
 
 SCHEMA = {
@@ -22,30 +21,16 @@ SCHEMA = {
 }
 
 
-def make(root: Path, agents: tuple[str, ...] = ("alpha", "beta"), cases: int = 20) -> None:
-    """Agents that report each headline's number as its risk; every fifth case expects what they will not say."""
-    for folder in ("agents/prompts", "agents/schemas", "eval/suites", "telemetry"):
-        (root / folder).mkdir(parents=True, exist_ok=True)
-    (root / "agents/schemas/item.json").write_text(json.dumps(SCHEMA))
-    entries = []
+def make(root: Path, agents: tuple[str, ...] = ("alpha", "beta"), cases: int = 20, **top: Any) -> None:
+    """Agents that report each note's number as its risk; every fifth case expects what they will not say."""
+    entries = [
+        world.prompted(name, inputs="outputs", output_schema="agents/schemas/item.json") for name in agents
+    ]
+    world.manifest(root, entries, **top)
+    world.put(root, "agents/schemas/item.json", SCHEMA)
     for name in agents:
-        (root / f"agents/prompts/{name}.md").write_text(f"# {name}\n\nReport every headline.\n")
-        entries.append(
-            {
-                "name": name,
-                "module": "agents.prompted",
-                "callable": "PromptedAgent.run",
-                "inputs": "outputs",
-                "prompt": f"agents/prompts/{name}.md",
-                "output_schema": "agents/schemas/item.json",
-                "eval_suite": f"eval/suites/{name}.jsonl",
-            }
-        )
-        with working_in(root):
-            path = SUITES / f"{name}.jsonl"
-            suites.write_suite(here(), path, (case(name, number) for number in range(cases)))
-            suites.pin(here(), [path])
-    (root / "agents/manifest.yaml").write_text(json.dumps({"agents": entries}))  # JSON is YAML
+        world.put(root, f"agents/prompts/{name}.md", f"# {name}\n\nReport every note.\n")
+        world.suite(root, name, (case(name, number) for number in range(cases)))
 
 
 def case(agent: str, number: int) -> dict[str, Any]:
@@ -53,7 +38,7 @@ def case(agent: str, number: int) -> dict[str, Any]:
     wanted = risk if number % 5 else risk + 1
     return {
         "id": f"{agent}-{number:04}",
-        "input": {"headlines": [{"id": "h1", "text": f"risk {risk}"}]},
+        "input": {"notes": [{"id": "h1", "text": f"risk {risk}"}]},
         "expect": [
             {"grader": "exact", "path": "0.risk_score", "value": wanted},
             {"grader": "contains", "path": "0.rationale", "all": ["risk"]},
@@ -71,6 +56,6 @@ def answer(request: Request, **rest: Any) -> Reply:
             "risk_score": int(line["text"].split()[-1]),
             "rationale": f"the text says {line['text']}",
         }
-        for line in asked["headlines"]
+        for line in asked["notes"]
     ]
     return chat(json.dumps({"items": items}), **rest)

@@ -12,13 +12,13 @@ Inputs = Mapping[str, Any]
 
 
 def good(inputs: Inputs) -> list[dict[str, Any]]:
-    return [{"signal": "risk_off", "daily_change": 0.05, "as_of": inputs["as_of"]}]
+    return [{"signal": "rising", "daily_change": 0.05, "as_of": inputs["as_of"]}]
 
 
 def vandal(inputs: Inputs) -> list[dict[str, Any]]:
     """Changes what it was given; nobody else may notice."""
     assert isinstance(inputs, dict)
-    inputs["series"].clear()
+    inputs["gauges"].clear()
     inputs["as_of"] = "1999-01-01"
     return []
 
@@ -69,7 +69,7 @@ def proposing(inputs: Inputs) -> list[dict[str, Any]]:
 
 def seeing(inputs: Inputs) -> list[dict[str, Any]]:
     """Says what it was shown: how a test learns what an agent could have known."""
-    latest = max(point["date"] for series in inputs["series"] for point in series["history"])
+    latest = max(point["date"] for gauge in inputs["gauges"] for point in gauge["history"])
     return [{"signal": "seen", "as_of": inputs["as_of"], "latest": latest}]
 
 
@@ -77,9 +77,9 @@ def asking(inputs: Inputs) -> list[dict[str, Any]]:
     """A plain function that asks the model twice."""
     from agents.llm_client import call_llm
 
-    question = [{"role": "user", "content": "How is VIX?"}]
+    question = [{"role": "user", "content": "How is Elm?"}]
     return [call_llm(question), call_llm(question)]
 
 
 def immeasurable(inputs: Inputs) -> list[dict[str, Any]]:
-    return [{"signal": "risk_off", "daily_change": float("nan")}]
+    return [{"signal": "rising", "daily_change": float("nan")}]

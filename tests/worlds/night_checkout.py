@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from agents.texts.variants import Variants
-from eval.grading import suite
-from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import SUITES, Repo
+from telemetry.edge.repo import Repo
 from tests.conftest import REPOSITORY
+from tests.worlds import world
 
 PROMPT = "agents/prompts/watcher.md"
 DOMAIN = """
@@ -58,40 +53,20 @@ SCHEMA = {
 
 def make(root: Path) -> Path:
     """Everything committed; the watcher tells too little, its challenger B what it should, the idler nothing."""
-    write_atomic(root / "readings/__init__.py", DOMAIN)
-    write_atomic(root / ".gitignore", (REPOSITORY / ".gitignore").read_bytes())
-    for name in ("critique.md", "propose.md"):
-        write_atomic(root / "agents/prompts" / name, (REPOSITORY / "agents/prompts" / name).read_bytes())
-    repo = Repo(root)
-    agents = [_agent(repo, name, above) for name, above in (("watcher", 0.3), ("idler", 9.0))]
-    Variants(repo, PROMPT).ensure()
+    world.put(root, "readings/__init__.py", DOMAIN)
+    world.put(root, ".gitignore", (REPOSITORY / ".gitignore").read_bytes())
+    for path in ("agents/prompts/critique.md", "agents/prompts/propose.md"):
+        world.put(root, path, (world.TREE / path).read_bytes())
+    for name, above in (("watcher", 0.3), ("idler", 9.0)):
+        world.put(root, f"agents/prompts/{name}.md", TEXT.format(name=name, above=above))
+        world.put(root, f"agents/schemas/{name}.json", SCHEMA)
+        world.suite(root, name, (_case(name, number) for number in range(160)))
+    agents = [world.prompted(name, inputs="readings") for name in ("watcher", "idler")]
+    world.manifest(root, agents, domain="readings", critique_pairs=[["idler", "watcher"]])
+    Variants(Repo(root), PROMPT).ensure()
     better = TEXT.format(name="watcher", above=0.1)
-    Variants(repo, PROMPT).add(better, source="hand", author="a person", name="B")
-    manifest = {
-        "version": 1,
-        "domain": "readings",
-        "critique_pairs": [["idler", "watcher"]],
-        "agents": agents,
-    }
-    write_atomic(root / "agents/manifest.yaml", yaml.safe_dump(manifest, sort_keys=False))
-    git(root, "init", "-q", "-b", "main")
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "start")
-    return root
-
-
-def _agent(repo: Repo, name: str, above: float) -> dict[str, Any]:
-    prompt, schema, cases = (
-        f"agents/prompts/{name}.md",
-        f"agents/schemas/{name}.json",
-        SUITES / f"{name}.jsonl",
-    )
-    write_atomic(repo / prompt, TEXT.format(name=name, above=above))
-    write_atomic(repo / schema, json.dumps(SCHEMA))
-    suite.write_suite(repo, cases, (_case(name, number) for number in range(160)))
-    suite.pin(repo, [cases])
-    code = {"module": "agents.prompted", "callable": "PromptedAgent.run", "inputs": "readings"}
-    return {"name": name, **code, "prompt": prompt, "output_schema": schema, "eval_suite": str(cases)}
+    Variants(Repo(root), PROMPT).add(better, source="hand", author="a person", name="B")
+    return world.commit(root)
 
 
 def _case(name: str, number: int) -> dict[str, Any]:
@@ -106,6 +81,4 @@ def _case(name: str, number: int) -> dict[str, Any]:
 
 def git(root: Path, *args: str) -> str:
     """Run git as a person would; its output."""
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-    done = subprocess.run(["git", *identity, *args], cwd=root, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    return world.git(root, *args).strip()

@@ -7,6 +7,10 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.worlds import world
+from tests.worlds.world import git
+from tests.worlds.world import put as write
+
 MANIFEST = """\
 # a comment that must survive
 protected_paths: ["agents/llm_client.py", "eval/**", "meta/**", "agents/prompts/fixed*", "agents/manifest.yaml"]
@@ -54,30 +58,12 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def git(root: Path, *args: str) -> str:
-    """Run git as a test author; its output, or the error it gave."""
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *who, *args], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def make(root: Path) -> Path:
     """A checkout with one commit."""
     root.mkdir(parents=True, exist_ok=True)
-    git(root, "init", "-q", "-b", "main")
     for name, text in FILES.items():
         write(root, name, text)
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "start")
-    return root
-
-
-def write(root: Path, name: str, text: str | bytes) -> None:
-    """Put a file there."""
-    path = root / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return world.commit(root)
 
 
 def take_patch(root: Path) -> bytes:

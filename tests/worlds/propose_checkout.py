@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
-from eval.grading import suite as suites
-from telemetry.edge.repo import SUITES, here, working_in
-from tests.conftest import REPOSITORY
+from tests.worlds import world
+from tests.worlds.world import put
 
 PROMPT = "agents/prompts/echo.md"
-SPOKEN = "Analysts saw calm trade in a quiet market today"  # in every case: a copy of it is a copy of a case
+SPOKEN = "Analysts saw calm trade in a quiet town today"  # in every case: a copy of it is a copy of a case
 TEXT = """# Echo
 
 Say when the change is large: from `above` on. Give the `signal` and a `rationale`.
@@ -20,6 +17,8 @@ Say when the change is large: from `above` on. Give the `signal` and a `rational
 ## Rules
 ```rules
 analyst: threshold
+list: series
+id_field: series
 field: daily_change
 above: 0.3          # as a fraction
 up_signal: up
@@ -40,29 +39,11 @@ SCHEMA = {
 
 def make(root: Path, cases: int = 120) -> None:
     """Changes of 0 to 39 percent; from ten on they should be told, the prompt tells from thirty on."""
-    manifest = {
-        "domain": "agents.market",
-        "protected_paths": ["tests/**", ".github/**"],
-        "agents": [
-            {
-                "name": "echo",
-                "module": "agents.prompted",
-                "callable": "PromptedAgent.run",
-                "inputs": "findings",
-                "prompt": PROMPT,
-                "output_schema": "agents/schemas/echo.json",
-                "eval_suite": "eval/suites/echo.jsonl",
-            }
-        ],
-    }
-    put(root, "agents/manifest.yaml", json.dumps(manifest))
-    put(root, "agents/schemas/echo.json", json.dumps(SCHEMA))
+    world.manifest(root, [world.prompted("echo")], protected_paths=["tests/**", ".github/**"])
+    put(root, "agents/schemas/echo.json", SCHEMA)
     put(root, PROMPT, TEXT)
-    shutil.copy(REPOSITORY / "agents/prompts/propose.md", root / "agents/prompts/propose.md")
-    with working_in(root):
-        path = SUITES / "echo.jsonl"
-        suites.write_suite(here(), path, (case(number) for number in range(cases)))
-        suites.pin(here(), [path])
+    put(root, "agents/prompts/propose.md", (world.TREE / "agents/prompts/propose.md").read_text())
+    world.suite(root, "echo", map(case, range(cases)))
 
 
 def case(number: int) -> dict[str, Any]:
@@ -74,13 +55,6 @@ def case(number: int) -> dict[str, Any]:
         "expect": [{"grader": "set_f1", "path": "*.signal", "values": wanted}],
         "tags": ["large" if wanted else "small"],
     }
-
-
-def put(root: Path, path: str, text: str) -> Path:
-    file = root / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    return file
 
 
 def edit(search: str, replace: str) -> dict[str, str]:

@@ -11,11 +11,13 @@ import pytest
 
 from eval import ab_testing
 from eval.ab.body import FORM
+from eval.grading.suite import split
 from eval.ledger.decisions import decisions
 from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.repo import here
 from tests.worlds import ab_world as world
+from tests.worlds import world as rivers
 
 REPORTS = {"meta/reports/ab_test_report.json", "meta/reports/ab_test_report.md"}
 
@@ -300,46 +302,37 @@ def test_the_function_of_the_same_name_runs_a_night(root: Path, model: world.Scr
 
 
 @pytest.mark.slow
-def test_a_a_nights_with_noise_promote_nothing(root: Path, repository: Path) -> None:
-    """The real agents and suites, the offline model with noise, and a challenger that only reads differently."""
-    _shipped(root, repository)
-    shutil.rmtree(root / "agents/prompts/variants", ignore_errors=True)
-    for number, name in enumerate(("geopolitical_risk", "macro_watcher", "arbitrage_finder")):
-        prompt = f"agents/prompts/{name}.md"
-        world.challenger(root, "B", (root / prompt).read_text() + "\nTake your time.\n", prompt)
-        report = world.run(root, "--prompt", prompt, "--offline-noise", "0.2", "--seed", str(number))
-        (arm,) = report["tests"][0]["arms"]
-        assert arm["wins"] and arm["losses"]  # the noise really made a difference
-        assert arm["verdict"] == "keep"
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_a_a_nights_with_noise_promote_nothing(toy: Path, seed: str) -> None:
+    """The offline model with noise, and a challenger that only reads differently."""
+    rivers.challenger(toy, rivers.PROMPT, rivers.TEXT + "\nTake your time.\n")
+    report = world.run(toy, "--offline-noise", "0.2", "--seed", seed)
+    (arm,) = report["tests"][0]["arms"]
+    assert arm["wins"] and arm["losses"]  # the noise really made a difference
+    assert arm["verdict"] == "keep"
 
 
 @pytest.mark.slow
-def test_of_the_shipped_challengers_the_better_is_promoted_and_the_overfitted_kept_out(
-    root: Path, repository: Path
-) -> None:
-    _shipped(root, repository)
-    tune = world.run(root, "--split", "tune", "--offline-noise", "0.05", "--trials", "1")
-    (root / "meta/reports/ab_test_report.json").unlink()
-    night = world.run(root, "--offline-noise", "0.05")
-    assert night["promoted"]
-    on_tune = {(test["prompt"], arm["variant"]): arm for test in tune["tests"] for arm in test["arms"]}
-    on_holdout = {(test["prompt"], arm["variant"]): arm for test in night["tests"] for arm in test["arms"]}
-    overfitted = [
-        key
-        for key, arm in on_holdout.items()
-        if on_tune[key]["effect"] > 0 and arm["verdict"] == "keep" and arm["effect"] < on_tune[key]["effect"]
-    ]
-    assert overfitted
+def test_of_two_challengers_the_better_is_promoted_and_the_overfitted_kept_out(toy: Path) -> None:
+    def case(number: int) -> dict[str, Any]:
+        row = rivers.gauge_case("flood_watch", number % 20)  # from 20 % on only in the holdout
+        if split(f"flood_watch-{number:04}") == "holdout" and number % 2:
+            row = rivers.gauge_case("flood_watch", 30 + number % 10)
+        return row | {"id": f"flood_watch-{number:04}"}
 
-
-def _shipped(root: Path, repository: Path) -> None:
-    for part in ("agents/manifest.yaml", "agents/prompts", "agents/schemas", "eval/suites"):
-        source, target = repository / part, root / part
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target)
-        else:
-            shutil.copy(source, target)
+    rivers.suite(toy, "flood_watch", map(case, range(rivers.CASES)))
+    rivers.challenger(toy, rivers.PROMPT, rivers.BETTER)
+    overfitted = rivers.BETTER.replace("up_signal", "below: 0.2\nup_signal")
+    rivers.challenger(toy, rivers.PROMPT, overfitted, "C")
+    tune = world.run(toy, "--split", "tune", "--offline-noise", "0.05", "--trials", "1")
+    (toy / "meta/reports/ab_test_report.json").unlink()
+    night = world.run(toy, "--offline-noise", "0.05")
+    assert night["promoted"] == [rivers.PROMPT]
+    on_tune, on_holdout = (
+        {arm["variant"]: arm for arm in report["tests"][0]["arms"]} for report in (tune, night)
+    )
+    assert on_holdout["B"]["verdict"] == "promote" and on_holdout["C"]["verdict"] == "keep"
+    assert on_tune["C"]["effect"] > 0 > on_holdout["C"]["effect"]
 
 
 def test_the_order_of_cases_is_random_and_fixed_by_the_seed(root: Path, model: world.Scripted) -> None:
