@@ -6,9 +6,6 @@ import os
 import time
 from pathlib import Path
 
-SETTLED_NS = (
-    2_000_000_000  # a file changed less than this ago may change again without a newer time of change
-)
 _read: dict[str, tuple[tuple[int, ...], bytes]] = {}
 
 
@@ -19,9 +16,14 @@ def read_again(path: Path) -> bytes:
     if name in _read and _read[name][0] == stamp:
         return _read[name][1]
     content = path.read_bytes()
-    if time.time_ns() - status.st_ctime_ns > SETTLED_NS:
+    if _settled(status.st_ctime_ns):
         _read[name] = (stamp, content)
     return content
+
+
+def _settled(changed_ns: int) -> bool:
+    """Whether one more change would get another time: clocks of file systems tick every 10 ms, old ones every 2 s."""
+    return time.time_ns() - changed_ns > (100_000_000 if changed_ns % 1_000_000_000 else 2_000_000_000)
 
 
 def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:

@@ -13,7 +13,7 @@ from telemetry.edge import files
 def aged(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that was last changed long ago, as far as we can tell."""
     path.write_text(text)
-    monkeypatch.setattr(files, "SETTLED_NS", -1)
+    monkeypatch.setattr(files, "_settled", lambda changed_ns: True)
     return path
 
 
