@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from eval import harness, replay
 from telemetry import logger
 from telemetry.edge import cli
-from tests.worlds import eval_checkout
+from tests.worlds import eval_checkout, world
 from tests.worlds.loopback import Loopback, Reply, Request, chat, error
 
 
@@ -370,8 +370,7 @@ def test_a_kind_of_input_that_nobody_has_is_told_as_the_orchestrator_tells_it(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     eval_checkout.make(root)
-    manifest = root / "agents/manifest.yaml"
-    manifest.write_text(manifest.read_text().replace('"outputs"', '"news"'))
+    world.change(root, "alpha", inputs="news")
     assert harness.main(["--quiet"]) == cli.BAD_INPUT
     assert "agents.alpha.inputs: must be one of outputs, findings, not news" in capsys.readouterr().err
 

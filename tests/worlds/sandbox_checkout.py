@@ -49,6 +49,7 @@ def make(root: Path) -> Path:
         {"name": "meta_agent", "prompt": prompt, "eval_suite": LEVEL["eval_suite"], **META},
     ]
     world.manifest(root, agents, protected_paths=PROTECTED)
+    world.put(root, "agents/inputs/numbers.json", "{}")
     world.put(root, "tests/test_level.py", "def test_it() -> None: ...\n")
     world.put(root, ".github/workflows/ci.yml", "on: push\n")
     world.suite(root, "level", map(case, range(CASES)))

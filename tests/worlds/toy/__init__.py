@@ -151,7 +151,7 @@ DOMAIN: Final = Domain(
     came_true=came_true,
     columns=(Column("quiet", "quiet days", quiet_days, lambda found: str(found["quiet_days"])),),
     analysts=ANALYSTS,
-    starters={
+    starters=lambda: {
         "levels": Starter(PROMPT, {"gauge": {"type": "string"}, "rationale": {"type": "string"}}, _cases)
     },
     agents=("flood_watch", "gauge_echo"),
