@@ -120,7 +120,7 @@ _UNWANTED = shutil.ignore_patterns("__pycache__", "*.jsonl", "*.schema.json", "r
 
 def small_tree(tree: Path) -> None:
     """The workflows, what they run, and the small example repository around it: no real script."""
-    for name in (".github", "meta", "telemetry"):
+    for name in (".github", "meta", "telemetry", "agents/manifest", "agents/model"):
         shutil.copytree(ROOT / name, tree / name, ignore=_UNWANTED)
     for name in (".gitignore", "Makefile", "pyproject.toml", "requirements.txt"):
         shutil.copy(ROOT / name, tree / name)
