@@ -18,15 +18,17 @@ from tests.worlds.night_checkout import git
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What HEAD and the working tree hold together, as a repository with one commit."""
+    """What HEAD and the working tree hold together, on the history that explains it."""
     copy = tmp_path / "ratchet"
+    git(tmp_path, "clone", "-q", "--no-local", str(REPOSITORY), str(copy))
     for name in git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
         if (REPOSITORY / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             (copy / name).write_bytes((REPOSITORY / name).read_bytes())
-    git(copy, "init", "-q", "-b", "main")
+        else:
+            (copy / name).unlink(missing_ok=True)
     git(copy, "add", "-A")
-    git(copy, "commit", "-qm", "start")
+    git(copy, "commit", "-q", "--allow-empty", "-m", "as it is now")
     return copy
 
 
