@@ -15,7 +15,9 @@ from telemetry.edge.repo import working_in
 REPOSITORY = Path(__file__).resolve().parent.parent
 _FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
-os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # a script that a test rewrites within a second is run as it is now
+os.environ["PYTHONDONTWRITEBYTECODE"] = (
+    "1"  # a script that a test rewrites within a second is run as it is now
+)
 
 # A busy machine is no reason to fail: nothing here is timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
