@@ -111,6 +111,7 @@ def test_a_decided_test_takes_no_more_cases() -> None:
         ({"differences": [1.5]}, "differences"),
         ({"differences": [float("nan")]}, "differences"),
         ({"differences": [0.0], "alpha": 0.0}, "alpha"),
+        ({"differences": [0.0], "alpha": 1.0}, "alpha"),
         ({"differences": [0.0], "min_effect": 1.0}, "min_effect"),
         ({"differences": [0.0], "weights": [1.0, 1.0]}, "weights"),
         ({"differences": [0.0], "weights": [-1.0]}, "weights"),
