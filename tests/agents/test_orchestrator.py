@@ -61,8 +61,8 @@ def test_a_run_leaves_one_row_and_one_output_per_agent(root: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [
-        ("hung", "timeout", "no result after 0.2 s"),
-        ("dozing", "timeout", "no result after 0.2 s"),
+        ("hung", "timeout", "no result after 1 s"),
+        ("dozing", "timeout", "no result after 1 s"),
         ("crashing", "agent", "ZeroDivisionError: no items to average"),
         ("quitting", "agent", "SystemExit: I have had enough"),
         ("garbage", "agent", "must be a list of items, not dict"),
@@ -74,7 +74,8 @@ def test_whatever_an_agent_does_is_an_error_row_and_the_others_finish(
     root: Path, name: str, kind: str, said: str
 ) -> None:
     troupe(root, name, "good")
-    assert orchestrator.main(["--timeout-s", "0.2", "--quiet"]) == cli.OK
+    limit = "1" if kind == "timeout" else "60"  # who only errs is not to be cut off by a busy machine
+    assert orchestrator.main(["--timeout-s", limit, "--quiet"]) == cli.OK
     (bad,) = [row for row in rows(root) if row["agent"] == name]
     assert bad["error_kind"] == kind
     assert said in bad["error"]
