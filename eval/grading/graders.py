@@ -75,7 +75,7 @@ def grade(
     threshold: float = PASS,
     judged: Mapping[int, Part] | None = None,
 ) -> Grade:
-    """Grade an output; `judged` holds the parts of `llm_judge` by position in `expect` (see `eval/judge.py`)."""
+    """Grade an output; `judged` holds the parts of `llm_judge` by position in `expect` (see `judge.py`)."""
     parts = []
     for position, wanted in enumerate(expect):
         if judged and position in judged:

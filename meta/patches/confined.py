@@ -1,6 +1,6 @@
 """The last step before a confined command starts: inside its namespaces, it puts up what only they allow.
 
-Not a script of its own: meta/confine.py runs `main` by path in an isolated interpreter, with the words
+Not a script of its own: meta/patches/confine.py runs `main` by path in an isolated interpreter, with the words
 `[--files] [--network] --writable DIR ... -- COMMAND`. It stands on the standard library alone, because it must not
 import anything from the tree that it confines.
 """

@@ -1,6 +1,6 @@
 """How often does the promotion rule err, and what does a decision cost? By simulation, against difference of means.
 
-`decide` is the test of `eval/sequential.py` for many simulated nights at once; tests/test_sequential.py holds the
+`decide` is the test of `eval/ab/sequential.py` for many simulated nights at once; test_sequential.py holds the
 two to the same answers.
 """
 
