@@ -14,10 +14,13 @@ agent's schema is an `agent` error, and neither reaches anyone as a result.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import importlib
 import inspect
 import json
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from agents.domain import load_domain
@@ -26,7 +29,6 @@ from agents.model import schema as schema_check
 from agents.model.call import AnswerError as AnswerError  # what agents raise
 from agents.model.call import Model, ask, using_model
 from agents.texts.prompt_set import PromptSet
-from telemetry.edge import threads
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import read_again
 from telemetry.record.run import current_run, instrument_agent_call_async
@@ -182,4 +184,23 @@ def joined(answer: Item, key: str, given: Mapping[str, T]) -> list[tuple[Item, T
 
 async def in_thread(work: Callable[[], Any]) -> Any:
     """Run `work` in a daemon thread: one that hangs cannot keep the event loop, or the exit, waiting."""
-    return await asyncio.wrap_future(threads.start(work, "agent"))
+    return await asyncio.wrap_future(start(work, "agent"))
+
+
+def start(work: Callable[[], T], name: str = "source") -> Future[T]:
+    """Run `work` in its own daemon thread, in a copy of the caller's context (telemetry finds its run there).
+
+    `asyncio.to_thread` and thread pools are joined when the interpreter ends: one hung call would hang the program.
+    """
+    future: Future[T] = Future()
+    context = contextvars.copy_context()
+    future.set_running_or_notify_cancel()  # it cannot be stopped; who gives up on it drops the result
+
+    def body() -> None:
+        try:
+            future.set_result(context.run(work))
+        except BaseException as problem:  # noqa: BLE001 - handed to whoever waits, whatever it is
+            future.set_exception(problem)
+
+    threading.Thread(target=body, name=name, daemon=True).start()
+    return future

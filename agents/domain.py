@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from agents.manifest import AgentSpec
-from agents.offline.rules import Key
-from agents.offline.vocabulary import Analyst
+from agents.offline.rules import Analyst, Key
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import INPUTS, MANIFEST, Repo
+from telemetry.edge.files import INPUTS, MANIFEST, Repo
 from telemetry.reward import Signals
 
 __all__ = [

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agents.manifest import BudgetLimits
     from agents.model.budget import Budget
     from agents.model.call import Completion, Message, Model
-    from agents.offline.vocabulary import Analyst
+    from agents.offline.rules import Analyst
     from telemetry.record.pricing import Override
 
 ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")

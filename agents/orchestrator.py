@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.repo import MANIFEST, Repo
+from telemetry.edge.files import MANIFEST, Repo
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
@@ -115,12 +115,12 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         raise BadInput(f"--as-of {args.as_of}: no day of the sample ({days[0]} to {days[-1]})")
     async with aclosing(model):
         if args.replay:
-            from agents.run import backtest
+            from agents.run.runner import replay
 
             days, at_once = days[-args.replay :], min(args.concurrency, REPLAY_CONCURRENCY)
             tell = report.counter(len(chosen) * len(days), args.quiet)
             runner = Runner(prompts, model, source.mode, args.agent_timeout_s, tell)
-            outcome = await backtest.replay(chosen, days, runner, inputs, at_once)
+            outcome = await replay(chosen, days, runner, inputs, at_once)
             return report.report_replay(outcome, args)
         # The live source is asked for "now", not for a date that may be over by the time it answers.
         day = args.as_of or (days[-1] if days and source.mode == "snapshot" else None)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 
 from telemetry.edge import cli
-from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo, write_atomic
 
 
 def parser() -> cli.Parser:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from agents.llm_client import add_model_flags, model_options
 from eval.trials.shards import add_shard_flags, one_at_a_time
 from telemetry.edge import cli
+from telemetry.edge.cli import set_output
 from telemetry.edge.errors import Stopped
-from telemetry.edge.github import set_output
+from telemetry.edge.files import RESULTS, Repo, here
 from telemetry.edge.records import plain
-from telemetry.edge.repo import RESULTS, Repo, here
 
 SHARD_TRIALS = 2_000  # that one machine should run; a night with more is worth several
 MAX_SHARDS = 20  # machines at once on GitHub's free plan

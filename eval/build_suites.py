@@ -12,7 +12,7 @@ from typing import Any
 
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import SUITES, Repo
+from telemetry.edge.files import SUITES, Repo
 
 
 def builders() -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:

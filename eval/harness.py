@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from agents.llm_client import ModelOptions, add_model_flags, model_options
 from eval.trials.shards import add_shard_flags, one_at_a_time, shard_file
 from telemetry.edge import cli
+from telemetry.edge.cli import job_summary
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.github import job_summary
-from telemetry.edge.markdown import table
+from telemetry.edge.files import MANIFEST, RESULTS, SCRATCH, Repo, here
 from telemetry.edge.records import plain
-from telemetry.edge.repo import MANIFEST, RESULTS, SCRATCH, Repo, here
+from telemetry.edge.text import table
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent

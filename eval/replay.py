@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import Repo
 from telemetry.edge.records import plain
-from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from eval.grading.suite import Suite

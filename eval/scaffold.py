@@ -15,8 +15,7 @@ from typing import Any
 
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic, write_json
-from telemetry.edge.repo import INPUTS, MANIFEST, SUITES, Repo
+from telemetry.edge.files import INPUTS, MANIFEST, SUITES, Repo, write_atomic, write_json
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 

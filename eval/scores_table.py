@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from telemetry.edge import cli
-from telemetry.edge.markdown import table
-from telemetry.edge.repo import BASELINES, Repo, working_in
+from telemetry.edge.files import BASELINES, Repo, working_in
+from telemetry.edge.text import table
 
 if TYPE_CHECKING:
     from eval.trials.pool import Job

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import cli
-from telemetry.edge.repo import DECISIONS, MANIFEST, PROMPTS, REPORTS, Repo
+from telemetry.edge.files import DECISIONS, MANIFEST, PROMPTS, REPORTS, Repo
 
 if TYPE_CHECKING:
     from agents.texts.variants import Origin
@@ -74,9 +74,9 @@ class State:
 
     def enabled(self, agent: str) -> bool | None:
         """Whether the agent was switched on, None if it was not there."""
-        from telemetry.edge import yaml_text
+        from telemetry.edge.records import load_yaml
 
-        manifest = yaml_text.load(self.read(MANIFEST) or b"{}")
+        manifest = load_yaml(self.read(MANIFEST) or b"{}")
         usual = (manifest.get("defaults") or {}).get("enabled", True)
         found = [row.get("enabled", usual) for row in manifest.get("agents", ()) if row["name"] == agent]
         return found[0] if found else None

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import ModelOptions, add_model_flags, model_options
 from telemetry.edge import cli
-from telemetry.edge.github import job_summary
+from telemetry.edge.cli import job_summary
+from telemetry.edge.files import Repo, here
 from telemetry.edge.records import plain
-from telemetry.edge.repo import Repo, here
 
 if TYPE_CHECKING:
     from agents.manifest import Manifest

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from meta.publish import kinds
 from telemetry.edge import cli
-from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.markdown import code
-from telemetry.edge.repo import Repo
+from telemetry.edge.cli import job_summary, set_output
+from telemetry.edge.files import Repo
+from telemetry.edge.text import code
 
 
 def parser() -> cli.Parser:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from meta.publish import kinds
 from telemetry.edge import cli
+from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
-from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.markdown import code
-from telemetry.edge.repo import SCRATCH, Repo
+from telemetry.edge.files import SCRATCH, Repo
+from telemetry.edge.text import code
 
 
 def parser() -> cli.Parser:

@@ -16,8 +16,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from telemetry.edge import cli
-from telemetry.edge.github import job_summary
-from telemetry.edge.repo import Repo
+from telemetry.edge.cli import job_summary
+from telemetry.edge.files import Repo
 
 if TYPE_CHECKING:
     from meta.nightly.steps import Result

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from meta.publish import kinds
 from telemetry.edge import cli
-from telemetry.edge.github import job_summary
-from telemetry.edge.repo import Repo
+from telemetry.edge.cli import job_summary
+from telemetry.edge.files import Repo
 
 
 def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:

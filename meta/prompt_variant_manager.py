@@ -9,8 +9,8 @@ from typing import Any
 from agents.texts.variants import Variant, Variants
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import PROMPTS, Repo, here
 from telemetry.edge.records import plain
-from telemetry.edge.repo import PROMPTS, Repo, here
 
 
 def ensure_variants(prompt_path: str | Path) -> dict[str, str]:
@@ -142,7 +142,7 @@ def _add(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
 
 def _rules(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
     from agents.manifest import load_manifest
-    from agents.offline.vocabulary import told
+    from agents.offline.rules import told
     from meta.offline import analysts
 
     known = analysts(load_manifest(repo))

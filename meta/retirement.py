@@ -19,16 +19,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta.worth import marginal
+from meta.worth import assessment
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, USEFUL_SIGNAL, WINDOW, assess, rolling_metrics
 from meta.worth.records import Agent, Report, Rule
 from telemetry.edge import cli
+from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic
-from telemetry.edge.github import job_summary, set_output
+from telemetry.edge.files import MANIFEST, Repo, here, write_atomic
 from telemetry.edge.records import made, plain
-from telemetry.edge.repo import MANIFEST, Repo, here
-from telemetry.names import FIELD, INFRASTRUCTURE
+from telemetry.logger import FIELD, INFRASTRUCTURE
 
 if TYPE_CHECKING:
     from eval.ledger.report import Form
@@ -71,7 +70,7 @@ def retire_candidates(
     from agents.manifest import load_manifest
 
     repo = Repo((here() / manifest_path).resolve().parent.parent)
-    events, outcomes = load_events(repo=repo), marginal.load_outcomes(repo)
+    events, outcomes = load_events(repo=repo), assessment.load_outcomes(repo)
     rows = assess(load_manifest(repo), events, outcomes, min_n=min_n, reward_floor=reward_floor)
     return [plain(row) for row in rows if row.state == "candidate"]
 
@@ -150,7 +149,7 @@ def parser() -> cli.Parser:
     parse.add_argument("--reward-floor", type=float, help=f"default: manifest, else {REWARD_FLOOR}")
     parse.add_argument("--window", type=int, help=f"runs looked at (default: manifest, else {WINDOW})")
     parse.add_argument("--source", action="append", help=f"rows that count (default: {', '.join(FIELD)})")
-    parse.add_argument("--outcomes", type=Path, help=f"what happened next (default: {marginal.OUTCOMES})")
+    parse.add_argument("--outcomes", type=Path, help=f"what happened next (default: {assessment.OUTCOMES})")
     parse.add_argument("--disable", action="store_true", help="switch candidates off in the manifest")
     return parse
 
@@ -160,7 +159,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     """Assess every agent and write the report."""
     from agents.manifest import load_manifest
     from meta.worth.report import FORM, sentence
-    from telemetry.names import SOURCES
+    from telemetry.logger import SOURCES
 
     for source in args.source or ():
         if source not in SOURCES:
@@ -180,7 +179,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         USEFUL_SIGNAL,
     )
     events = load_events(rule.sources, rule.window, repo=repo)
-    outcomes = marginal.load_outcomes(repo, args.outcomes)
+    outcomes = assessment.load_outcomes(repo, args.outcomes)
     limits: dict[str, Any] = {"min_n": rule.min_n, "reward_floor": rule.reward_floor, "window": rule.window}
     rows = assess(manifest, events, outcomes, **limits)
     candidates = [row for row in rows if row.state == "candidate"]

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
+from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
-from telemetry.edge.github import job_summary, set_output
+from telemetry.edge.files import Repo
 from telemetry.edge.records import plain
-from telemetry.edge.repo import Repo
 
 if TYPE_CHECKING:
     from agents.manifest import Manifest

@@ -20,9 +20,18 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from telemetry.edge.repo import EVENTS, here
+from telemetry.edge.files import EVENTS, here
 from telemetry.edge.text import MAX_ERROR, MAX_FIELD, cut, redact
-from telemetry.names import SCHEMA_VERSION, SCORING_VERSION, SOURCES
+
+# The vocabulary of events.
+SCHEMA_VERSION: Final = 1
+SCORING_VERSION: Final = "1.0"  # of telemetry.reward: every rewarded row carries it
+KINDS: Final = ("run", "llm_call", "routing", "evaluation")
+SOURCES: Final = ("runtime", "replay", "eval", "ab_test", "critique", "shadow")
+FIELD: Final = ("runtime", "replay", "shadow")  # sources of real work; the others are exercises
+ERROR_KINDS: Final = ("timeout", "rate_limit", "provider", "parse", "budget", "source", "agent")
+# What the endpoint, the budget or a data source did: never held against an agent or an arm.
+INFRASTRUCTURE: Final = frozenset({"timeout", "rate_limit", "provider", "budget", "source"})
 
 LOG_PATH = EVENTS  # below the root being worked on
 

@@ -6,9 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge import cli
-from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import CHARTS, Repo
-from telemetry.names import FIELD
+from telemetry.edge.files import CHARTS, Repo, write_atomic
+from telemetry.logger import FIELD
 from telemetry.read.rows import Window, add_window_flags, quoted, window_of
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
-from telemetry.edge.files import write_json
-from telemetry.edge.repo import SEALED, Repo
+from telemetry.edge.files import SEALED, Repo, write_json
 from telemetry.read import rows, store
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from telemetry.edge.records import is_number
-from telemetry.names import SCORING_VERSION
+from telemetry.logger import SCORING_VERSION
 
 # The signal fields of scoring version 1.0, part of the event format like the row's own fields: field of an item -> the
 # value that is as strong as a signal gets; `|field|`: whatever its sign. A domain may have others (`Signals.full`).

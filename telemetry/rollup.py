@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from telemetry import logger
 from telemetry.edge import cli
-from telemetry.edge.files import write_json
-from telemetry.edge.repo import SUMMARY, Repo, here
+from telemetry.edge.files import SUMMARY, Repo, here, write_json
 from telemetry.read import store
 from telemetry.read.intervals import Mean
 from telemetry.read.rows import LAST_N, Window, add_window_flags, in_utc

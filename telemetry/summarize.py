@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from telemetry import logger, rollup
 from telemetry.edge import cli
-from telemetry.edge.repo import Repo, here
+from telemetry.edge.files import Repo, here
 from telemetry.read.rows import LAST_N, Window, add_window_flags, window_of
 
 if TYPE_CHECKING:

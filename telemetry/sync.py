@@ -23,11 +23,10 @@ from typing import Final
 
 from telemetry import logger
 from telemetry.edge import cli
+from telemetry.edge.cli import set_output
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import HISTORY, Repo, write_atomic, write_json
 from telemetry.edge.git import GitRefused, git
-from telemetry.edge.github import set_output
-from telemetry.edge.repo import HISTORY, Repo
 
 BRANCH: Final = "telemetry-data"
 LOGS: Final = {"events": logger.LOG_PATH, "history": HISTORY}

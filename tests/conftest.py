@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from telemetry.edge.repo import working_in
+from telemetry.edge.files import working_in
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")

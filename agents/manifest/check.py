@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from agents.model.schema import cut, faults, read_schema, schema_problem
-from telemetry.edge import yaml_text
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import read_again
-from telemetry.edge.repo import MANIFEST
+from telemetry.edge.files import MANIFEST, read_again
+from telemetry.edge.records import load_yaml
 
 SCHEMA = Path(__file__).parents[1] / "manifest.schema.json"
 EVERYONE = "*"
@@ -38,7 +37,7 @@ def checked(root: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> Any:
     try:
-        return yaml_text.load(read_again(path).decode())
+        return load_yaml(read_again(path).decode())
     except FileNotFoundError:
         raise BadInput(f"{MANIFEST}: no such file in {path.parent.parent}") from None
     except (OSError, UnicodeDecodeError) as error:

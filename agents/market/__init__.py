@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from agents.domain import Domain, InputKind, Source, Starter
-from agents.market import arbitrage_finder, macro_watcher, worth
+from agents.domain import Column, Domain, InputKind, Signals, Source, Starter
+from agents.market import arbitrage_finder, macro_watcher
 from agents.market.analysts import ANALYSTS
 from agents.market.snapshot import CHECKS, SAMPLE, Snapshot
 from telemetry.edge.errors import BadInput
+from telemetry.read.intervals import wilson
 
 _PREPARE: Final = {"macro": macro_watcher.payload, "quotes": arbitrage_finder.payload}
 
@@ -33,15 +34,75 @@ def _starters() -> Mapping[str, Starter]:
     return STARTERS
 
 
+OPPORTUNITY_PCT: Final = 0.1  # net profit from which an opportunity counts, in percent
+TRADING_DAYS_PER_WEEK: Final = 5
+
+Row = Mapping[Any, Any]
+
+
+def signal_key(item: Row) -> str:
+    """`VIX:risk_off`, `europe:conflict` or `BTC:alpha>beta`."""
+    if item.get("buy_venue"):
+        return f"{item.get('symbol')}:{item['buy_venue']}>{item.get('sell_venue')}"
+    subject = item.get("series") or item.get("region")
+    what = item.get("signal") or item.get("category")
+    return f"{subject}:{what}" if subject and what else ""
+
+
+def best_profit(items: Sequence[Row]) -> dict[str, float | None]:
+    """The best net profit among an output's opportunities, in percent."""
+    found = [item.get("profit_pct") for item in items]
+    numbers = [float(value) for value in found if isinstance(value, int | float) and value == value]
+    return {"profit_pct": max(numbers, default=None)}
+
+
+def came_true(outcome: Row) -> tuple[str, bool] | None:
+    """Of what the market did next: the series or region, and whether it was an event."""
+    if "event" not in outcome:
+        return None
+    return str(outcome.get("series") or outcome.get("region")), bool(outcome["event"])
+
+
+def opportunities(runs: Sequence[Row], outcomes: Sequence[Row]) -> dict[str, Any] | None:
+    """How often an arbitrage agent finds something worth taking; None for agents of another trade."""
+    profits = [float(run["profit_pct"]) for run in runs if run.get("profit_pct") is not None]
+    if not profits:
+        return None
+    worth = [profit for profit in profits if profit >= OPPORTUNITY_PCT]
+    return {
+        "threshold_pct": OPPORTUNITY_PCT,
+        "per_week": len(worth) / len({run["day"] for run in runs}) * TRADING_DAYS_PER_WEEK,
+        "mean_profit_pct": sum(profits) / len(profits),
+    }
+
+
+def fills(runs: Sequence[Row], outcomes: Sequence[Row]) -> dict[str, Any] | None:
+    """Of the opportunities an agent named, how many could really be taken."""
+    filled = {(row["date"], signal_key(row)): bool(row["filled"]) for row in outcomes if "filled" in row}
+    named = {(run["day"], key) for run in runs for key in str(run.get("signals") or "").split()}
+    named &= filled.keys()
+    if not named:
+        return None
+    done, of = sum(filled[one] for one in named), len(named)
+    return {"named": of, "fill_rate": done / of, "fill_rate_interval": list(wilson(done, of) or ())}
+
+
+# How strong a signal is: as scoring version 1.0 has it (telemetry/reward.py), whose fields are those of our outputs.
+SIGNALS: Final = Signals(key=signal_key, figures=best_profit)
+COLUMNS: Final = (
+    Column("opportunities", "opportunities/week", opportunities, lambda found: f"{found['per_week']:.1f}"),
+    Column("fills", "fill rate", fills, lambda found: f"{100 * found['fill_rate']:.0f} %"),
+)
+
 DOMAIN: Final = Domain(
     inputs={
         kind: InputKind(check, _PREPARE[kind]) if kind in _PREPARE else InputKind(check)
         for kind, check in CHECKS.items()
     },
     open_source=open_source,
-    signals=worth.SIGNALS,
-    came_true=worth.came_true,
-    columns=worth.COLUMNS,
+    signals=SIGNALS,
+    came_true=came_true,
+    columns=COLUMNS,
     analysts=ANALYSTS,
     starters=_starters,
     agents=("macro_watcher", "geopolitical_risk", "arbitrage_finder", "vix_echo"),

@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from agents.base import start
 from agents.domain import Payload, SourceError
 from agents.market import feeds
 from agents.market.snapshot import HISTORY_DAYS, checked, stamp
 from agents.market.web import Web
-from telemetry.edge import threads
 
 FRED_URL: Final = "https://fred.stlouisfed.org/graph/fredgraph.csv"
 GDELT_URL: Final = "https://api.gdeltproject.org/api/v2/doc/doc"
@@ -166,7 +166,7 @@ class Live:
 
 def _at_once(asked: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], dict[str, BaseException]]:
     """Each in a thread of its own: what came, and what went wrong (ccxt passes on whatever its transport raises)."""
-    waiting = {name: threads.start(work) for name, work in asked.items()}
+    waiting = {name: start(work) for name, work in asked.items()}
     wrong = {name: why for name, answer in waiting.items() if (why := answer.exception()) is not None}
     return {name: answer.result() for name, answer in waiting.items() if name not in wrong}, wrong
 

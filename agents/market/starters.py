@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.domain import Starter
-from telemetry.edge import yaml_text
+from telemetry.edge.records import load_yaml
 
-_GIVEN: Final = yaml_text.load(Path(__file__).with_suffix(".yaml").read_bytes())
+_GIVEN: Final = load_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
 _SCORED: Final = {
     "risk_score": {"type": "number", "minimum": 0, "maximum": 100},
     "rationale": {"type": "string", "minLength": 1, "maxLength": 1000},

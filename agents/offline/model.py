@@ -22,7 +22,7 @@ from typing import Any
 from agents.model.call import Completion, Message, Model, log_call, trial_label
 from agents.offline import rules
 from agents.offline.analysts import GENERIC
-from agents.offline.vocabulary import Analyst, chosen
+from agents.offline.rules import Analyst, chosen
 
 NAME = "offline-rules-1"
 CHARS_PER_TOKEN = 4

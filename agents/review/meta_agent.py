@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agents.base import BaseAgent, InputError, Inputs, Item, items_of
-from agents.manifest import protection
+from agents.manifest import mentions
 from agents.model.schema import listed, record, text
 
 ACTIONS: Final = ("prompt_change", "code_patch", "retire_review", "reject")
@@ -50,7 +50,7 @@ def payload(inputs: Inputs) -> dict[str, Any]:
     for index, finding in enumerate(items_of(inputs, "findings", "findings inputs")):
         if not isinstance(finding, Mapping) or not finding.get("id"):
             raise InputError(f"findings inputs: findings.{index}: needs an id")
-        mentioned = protection.mentions(finding, protected)
+        mentioned = mentions(finding, protected)
         rows.append({**finding, "id": str(finding["id"]), "protected_mentions": mentioned})
     editable = inputs.get("editable") if isinstance(inputs.get("editable"), Mapping) else {}
     return {
@@ -74,7 +74,7 @@ def refusal(proposal: Item, finding: Mapping[str, Any], given: Mapping[str, Any]
     action, target = proposal["action"], proposal["target"]
     if action == "reject":
         return None
-    mentioned = [*finding["protected_mentions"], *protection.mentions(proposal, given["protected_paths"])]
+    mentioned = [*finding["protected_mentions"], *mentions(proposal, given["protected_paths"])]
     if mentioned:
         return f"touches the protected path {mentioned[0]}"
     kind = {"prompt_change": "prompts", "code_patch": "code"}.get(action)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from agents.run.runner import Result
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
-from telemetry.edge.repo import OUTPUTS
+from telemetry.edge.files import OUTPUTS
 
 if TYPE_CHECKING:
-    from agents.run.backtest import Replay
+    from agents.run.runner import Replay
 
 WIDTH = 140  # columns of the table where there is no terminal to ask
 

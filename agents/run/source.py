@@ -12,7 +12,7 @@ from typing import Any, Final
 from agents.base import in_thread
 from agents.domain import Domain, Payload, Source, SourceError
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import INPUTS, MANIFEST
+from telemetry.edge.files import INPUTS, MANIFEST
 
 SOURCE_TIMEOUT_S: Final = 60.0  # the last net; a live loader has shorter limits of its own
 

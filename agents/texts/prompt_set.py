@@ -12,8 +12,7 @@ from types import MappingProxyType
 
 from agents.manifest import AgentSpec
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import read_again
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo, read_again
 
 BETWEEN = "\n\n---\n\n"  # stands between the shared guidelines and the agent's own prompt
 MAX_CHARS = 200_000  # a prompt longer than this is a mistake, and would be paid for on every call

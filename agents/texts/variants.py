@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import read_again, write_atomic, write_json
-from telemetry.edge.repo import PROMPTS, VARIANTS, Repo
+from telemetry.edge.files import PROMPTS, VARIANTS, Repo, read_again, write_atomic, write_json
 from telemetry.edge.text import unseen
 
 CHAMPION = "champion"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from eval.ab.record import Arm, Flip, Report, Test
 from eval.ledger.report import Form
-from telemetry.edge.markdown import Section, cell, code, details, fenced, first_screen, fitting, table
-from telemetry.edge.repo import REPORTS
+from telemetry.edge.files import REPORTS
+from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, table
 
 MAX_FLIPS = 40  # of each kind, in the body; the report has all
 MAX_DIFF = 12_000

@@ -20,9 +20,8 @@ from eval.ab.body import FORM
 from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import Decision, prepared
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import SCRATCH, Repo, write_atomic, write_json
 from telemetry.edge.records import made, plain
-from telemetry.edge.repo import SCRATCH, Repo
 
 PENDING = SCRATCH / "ab_test.pending.json"
 STAGED = SCRATCH / "ab_test.staged"

@@ -15,9 +15,9 @@ from eval.ab.body import FORM
 from eval.ab.record import Report
 from eval.ledger.decisions import decisions
 from eval.trials.journal import key_of
+from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.records import made
-from telemetry.edge.repo import HISTORY, Repo
-from telemetry.names import SCORING_VERSION
+from telemetry.logger import SCORING_VERSION
 
 KEPT = ("prompt", "pair", "variant", "sha256", "verdict", "promoted")  # of a comparison, in a line of history
 

@@ -19,8 +19,8 @@ from eval.ab.memory import Memory, pair_of
 from eval.ab.record import Settings, Skipped
 from eval.grading.suite import Case, Suites
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import Repo
-from telemetry.names import SCORING_VERSION
+from telemetry.edge.files import Repo
+from telemetry.logger import SCORING_VERSION
 
 CONTROL = "champion"  # the label of the control arm
 

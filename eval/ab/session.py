@@ -24,11 +24,11 @@ from eval.ledger.history import append_history
 from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
 from eval.trials.shards import read_shards, shard_file
+from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
-from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.markdown import cell
+from telemetry.edge.files import RESULTS, SCRATCH, Repo
 from telemetry.edge.records import plain
-from telemetry.edge.repo import RESULTS, SCRATCH, Repo
+from telemetry.edge.text import cell
 
 JOURNAL = SCRATCH / "ab_test.jsonl"  # kept after the run: the same night again costs no call
 SHARDS = RESULTS / "ab_shards"

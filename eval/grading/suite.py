@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import read_again, write_atomic, write_json
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo, read_again, write_atomic, write_json
 
 LOCK = "suites.lock.json"
 SCHEMA = Path(__file__).parents[1] / "suite.schema.json"

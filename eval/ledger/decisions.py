@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import as_json, write_atomic
-from telemetry.edge.repo import DECISIONS, Repo
+from telemetry.edge.files import DECISIONS, Repo, as_json, write_atomic
 
 SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
 

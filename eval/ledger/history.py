@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from telemetry import logger
-from telemetry.edge.repo import HISTORY, Repo
+from telemetry.edge.files import HISTORY, Repo
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial

@@ -15,11 +15,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from agents.base import start
 from telemetry import logger
-from telemetry.edge import threads
+from telemetry.edge.files import Repo
 from telemetry.edge.git import GitRefused, git
-from telemetry.edge.repo import Repo
-from telemetry.names import SCORING_VERSION
+from telemetry.logger import SCORING_VERSION
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
@@ -32,7 +32,7 @@ class GitState:
     """The commit of a checkout and whether it has changes; asked in the background, waited for when read."""
 
     def __init__(self, repo: Repo) -> None:
-        self._answer = threads.start(lambda: _state(repo.root), "git")
+        self._answer = start(lambda: _state(repo.root), "git")
 
     def read(self) -> tuple[str | None, bool | None]:
         """(commit, dirty); None outside a git checkout."""

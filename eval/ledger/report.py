@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from telemetry.edge.files import as_json, write_atomic
-from telemetry.edge.markdown import code
+from telemetry.edge.files import Repo, as_json, write_atomic
 from telemetry.edge.records import made, plain
-from telemetry.edge.repo import Repo
+from telemetry.edge.text import code
 
 R = TypeVar("R")
 

@@ -20,9 +20,18 @@ from agents.offline import rules
 from eval.grading import suite
 from eval.ledger.decisions import decisions
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import (
+    BASELINES,
+    INPUTS,
+    MANIFEST,
+    PROMPTS,
+    REPORTS,
+    VARIANTS,
+    Repo,
+    write_atomic,
+    write_json,
+)
 from telemetry.edge.git import GitRefused, git
-from telemetry.edge.repo import BASELINES, INPUTS, MANIFEST, PROMPTS, REPORTS, VARIANTS, Repo
 
 
 @dataclass(frozen=True, slots=True)

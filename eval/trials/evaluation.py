@@ -27,10 +27,9 @@ from eval.trials.results import Summary, deliberation_rows, result_row, summaris
 from eval.trials.shards import read_shards
 from eval.trials.trial import Trial
 from telemetry import logger
-from telemetry.edge.files import write_atomic
+from telemetry.edge.files import Repo, write_atomic
 from telemetry.edge.records import plain
-from telemetry.edge.repo import Repo
-from telemetry.names import SCORING_VERSION
+from telemetry.logger import SCORING_VERSION
 
 ARM = "champion"  # what stands in the prompt files
 # What a line of history keeps of an agent's summary, and what of the metadata is one agent's own.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial

@@ -26,7 +26,7 @@ from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.records import plain
 from telemetry.edge.text import MAX_ERROR, cut
-from telemetry.names import INFRASTRUCTURE
+from telemetry.logger import INFRASTRUCTURE
 from telemetry.record.run import error_kind
 
 Identity = tuple[str, str, str, int]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from agents.manifest import protection
+from agents.manifest import mentions
 from agents.model.schema import array, record, text
 from agents.review.reviewer import quoted
 from meta.critique.report import Critique, Finding, Issue, Recommendation, Refusal, rank
@@ -57,7 +57,7 @@ def admitted(
             issues.append(Issue(title, evidence, impact, raw["severity"], held))
     for place, raw in enumerate(answer.get("recommendations") or ()):
         why = _too_much(place, raw, ("change", "why"))
-        touched = [] if why else protection.mentions({"change": raw["change"]}, protected)
+        touched = [] if why else mentions({"change": raw["change"]}, protected)
         if touched:
             why = f"touches the protected path {_plain(touched[0])[:100]}"
         if why:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from eval.ledger.report import Asked, Form
-from telemetry.edge.markdown import Section, cell, code, details, first_screen, fitting, quote, table
-from telemetry.edge.repo import REPORTS
+from telemetry.edge.files import REPORTS
+from telemetry.edge.text import Section, cell, code, details, first_screen, fitting, quote, table
 
 SCHEMA_VERSION = 1
 SEVERITIES: Final = ("high", "med", "low")

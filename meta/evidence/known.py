@@ -14,8 +14,7 @@ from typing import Any
 
 from agents.manifest import AgentSpec
 from eval.grading.suite import split
-from telemetry.edge.files import read_again
-from telemetry.edge.repo import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo
+from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo, read_again
 
 MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
 

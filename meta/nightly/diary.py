@@ -20,9 +20,8 @@ from eval.ledger.history import append_history
 from eval.ledger.provenance import GitState, Seen, model_identity, replay_metadata
 from meta.nightly.stage import NIGHT
 from meta.nightly.steps import Result
-from telemetry.edge.files import write_json
+from telemetry.edge.files import Repo, write_json
 from telemetry.edge.git import commit_of
-from telemetry.edge.repo import Repo
 from telemetry.read.rows import Window
 from telemetry.read.store import connect
 

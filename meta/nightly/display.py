@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from telemetry.edge.markdown import cell, code, table
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
+from telemetry.edge.text import cell, code, table
 from telemetry.read.rows import Window
 from telemetry.read.store import connect
 

@@ -20,9 +20,8 @@ from meta.nightly.stage import InPlace
 from meta.nightly.steps import FAILED, call, run_step, steps
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import Repo, write_atomic, write_json
 from telemetry.edge.git import git
-from telemetry.edge.repo import Repo
 
 CURVE = Path("telemetry/charts/nights.json")
 PICTURE = Path("telemetry/charts/nights.png")

@@ -14,9 +14,18 @@ from pathlib import Path
 from meta.publish import judge, kinds
 from meta.publish.pack import pack
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic
+from telemetry.edge.files import (
+    CHARTS,
+    EVENTS,
+    HISTORY,
+    OUTPUTS,
+    RESULTS,
+    SCRATCH,
+    SEALED,
+    SUMMARY,
+    write_atomic,
+)
 from telemetry.edge.git import GitRefused, git
-from telemetry.edge.repo import CHARTS, EVENTS, HISTORY, OUTPUTS, RESULTS, SCRATCH, SEALED, SUMMARY
 
 NIGHT = SCRATCH / "night"
 TREE = NIGHT / "tree"

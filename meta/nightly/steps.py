@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from meta.nightly.stage import InPlace
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import CHARTS, OUTPUTS, REPORTS, RESULTS, SUMMARY
+from telemetry.edge.files import CHARTS, OUTPUTS, REPORTS, RESULTS, SUMMARY
 
 REPLAY_DAYS = 130  # of the sample, when there is no history yet
 DONE, FAILED, STOPPED, SKIPPED = "done", "failed", "stopped", "skipped"

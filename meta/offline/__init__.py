@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agents.manifest import Manifest
-    from agents.offline.vocabulary import Analyst
+    from agents.offline.rules import Analyst
 
 
 def analysts(manifest: Manifest) -> dict[str, Analyst]:
     """The tasks of the manifest's domain, and those that improve its agents."""
     from agents.domain import load_domain
     from agents.offline.analysts import GENERIC
-    from agents.offline.vocabulary import Analyst
+    from agents.offline.rules import Analyst
     from meta.offline import critique, patch, propose
 
     known = {**GENERIC, **load_domain(manifest.domain).analysts}

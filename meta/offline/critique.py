@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from agents.offline.analysts import review
-from agents.offline.rules import Rules
-from agents.offline.vocabulary import names, number, word
+from agents.offline.rules import Rules, names, number, word
 
 Row = Mapping[str, Any]
 Issue = dict[str, Any]

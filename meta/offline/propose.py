@@ -10,8 +10,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from agents.offline.rules import Rules
-from agents.offline.vocabulary import Analyst, Answer, number
+from agents.offline.rules import Analyst, Answer, Rules, number
 from meta.offline import rule_text
 from meta.offline.rule_moves import Move, moves
 from meta.proposals.edits import EditError, applied

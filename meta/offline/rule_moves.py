@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.offline.rules import BY_SUBJECT, Key, found
-from agents.offline.vocabulary import Analyst, known_keys, tuned_keys
+from agents.offline.rules import BY_SUBJECT, Analyst, Key, found, known_keys, tuned_keys
 from meta.offline.term_mining import Mined, mine, why_failed
 from meta.proposals.checks import texts_in
 

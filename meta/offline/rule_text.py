@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from meta.proposals.edits import Edit, EditError
-from telemetry.edge.yaml_text import load_terms
+from telemetry.edge.records import load_terms
 
 _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _KEY = re.compile(r"^(?=[A-Za-z_][\w-]*:)", re.MULTILINE)

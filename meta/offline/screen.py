@@ -16,8 +16,7 @@ from agents.domain import load_domain
 from agents.manifest import AgentSpec
 from agents.model.call import Completion, Message, Model
 from agents.offline.model import OfflineModel, fitted
-from agents.offline.rules import Rules, pattern
-from agents.offline.vocabulary import chosen, tuned_keys
+from agents.offline.rules import Rules, chosen, pattern, tuned_keys
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import grade
 from eval.grading.suite import Case

@@ -17,8 +17,8 @@ from meta.patches.writer import MAX_DIFF_CHARS, Written, write_patch
 from meta.publish import judge
 from telemetry import logger
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import Repo
 from telemetry.edge.git import git
-from telemetry.edge.repo import Repo
 
 MAX_TRIES = 3  # recommendations per run: each costs a full test run
 MAX_ANSWERS = 2  # per recommendation: a patch that was refused may be mended once

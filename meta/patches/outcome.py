@@ -18,7 +18,7 @@ from meta.patches.report import FORM, NotTried, Report, Row, Walls
 from meta.patches.trial import PASSED, Attempt
 from meta.patches.writer import Written
 from meta.publish import judge
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 from telemetry.edge.text import clean, redact
 
 VERSION = 1

@@ -17,7 +17,7 @@ from agents.manifest import AgentSpec, Manifest
 from agents.model.call import Model
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import REPORTS, Repo
+from telemetry.edge.files import REPORTS, Repo
 
 CRITIQUES = REPORTS / "cross_critiques.json"
 MAX_FILE_BYTES = 8_000_000

@@ -10,7 +10,8 @@ from typing import Any, Final
 from eval.ledger.report import Form
 from meta.patches.size import Metrics
 from meta.patches.trial import PASSED, Check, Scores
-from telemetry.edge.markdown import (
+from telemetry.edge.files import REPORTS
+from telemetry.edge.text import (
     Section,
     cell,
     code,
@@ -22,7 +23,6 @@ from telemetry.edge.markdown import (
     some,
     table,
 )
-from telemetry.edge.repo import REPORTS
 
 SHOWN_CASES, SHOWN_ASIDE = 20, 30
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.manifest import protection
+from agents.manifest import mentions
 from agents.offline import rules
 from agents.texts import variants
 from meta.proposals.edits import changed_lines
@@ -94,7 +94,7 @@ def _words(added: str, about: About) -> Iterator[str]:
         yield "it holds what looks like a secret"
     if "../" in added or "..\\" in added:
         yield "it names a path that leaves the repository"
-    if touched := protection.mentions({"change": added}, about.protected):
+    if touched := mentions({"change": added}, about.protected):
         yield f"it names the protected path {touched[0][:100]}"
     if orders := _ORDERS.search(added):
         yield f"it tells the agent to set its rules aside ({orders[0][:60]!r})"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from agents.texts.variants import Variant, Variants
 from eval.ab.memory import Memory
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 
 ORIGINAL = "A"  # where the prompt started: kept for reference
 

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from eval.ledger.report import Asked, Form
-from telemetry.edge.markdown import Section, cell, code, details, fenced, first_screen, fitting, some, table
-from telemetry.edge.repo import REPORTS
+from telemetry.edge.files import REPORTS
+from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, some, table
 
 SCHEMA_VERSION = 1
 MAX_DIFF = 8_000

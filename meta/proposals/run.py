@@ -17,7 +17,7 @@ from meta.proposals.report import FORM, SCHEMA_VERSION, Cleared, LeftOut, Report
 from telemetry import logger
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.records import made
-from telemetry.names import INFRASTRUCTURE
+from telemetry.logger import INFRASTRUCTURE
 from telemetry.record.run import error_kind
 
 

@@ -1,14 +1,15 @@
-"""What a change of each kind may touch, and how much of it: pure rules over the files before and after."""
+"""What a change of each kind may touch, and how much of it: pure rules over files before and after, code too."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.manifest.protection import matches, protecting
-from meta.publish import code_rules, contents
+from agents.manifest import matches, protecting
+from meta.publish import contents
 from meta.publish.changes import ABSENT, EXECUTABLE, REGULAR, Change
 from meta.publish.contents import Decision, Head
 from meta.publish.kinds import Kind
@@ -107,7 +108,7 @@ def _content(
         if change.path.startswith(contents.DECISIONS):
             yield from contents.check_decision(change, after(f"{kind.report}.json"))
     elif change.path.endswith(".py"):
-        yield from code_rules.check_python(change)
+        yield from check_python(change)
     elif change.path.endswith(".md"):
         yield from contents.check_champion(change, after, decisions)
 
@@ -126,3 +127,75 @@ def _editable(manifest: Mapping[str, Any]) -> Iterator[str]:
             r"agents(\.\w+)+", entry["module"]
         ):
             yield entry["module"].replace(".", "/") + ".py"
+
+
+# fmt: off
+# What a patch may newly import: computing, and what every agent is made of. Anything else might reach out, or read
+# the answers that it is graded by.
+PURE = frozenset([
+    "__future__", "abc", "bisect", "calendar", "collections", "copy", "dataclasses", "datetime", "decimal", "difflib",
+    "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "numbers", "operator", "random",
+    "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "zoneinfo",
+])
+PURE_NAMES = frozenset([
+    "agents.base.AgentError", "agents.base.AnswerError", "agents.base.BaseAgent", "agents.base.InputError",
+    "agents.base.Inputs", "agents.base.Item", "agents.model.schema.listed", "agents.model.schema.problems",
+    "agents.model.schema.record", "agents.model.schema.text",
+])
+
+# Ways out that need no import: built-in names, and attributes of what is there (`typing.sys`, `root.read_text()`).
+OUTWARD_NAMES = frozenset([
+    "__builtins__", "__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "open", "vars",
+])
+OUTWARD_ATTRIBUTES = frozenset([
+    "builtins", "ctypes", "environ", "importlib", "modules", "os", "posix", "socket", "subprocess", "sys",
+    "glob", "iterdir", "open", "read_bytes", "read_text", "rglob", "unlink", "write_bytes", "write_text",
+])
+# fmt: on
+
+_HIDDEN = re.compile(r"__\w+__")  # x.__class__.__subclasses__() and its like
+
+
+def check_python(change: Change) -> Iterator[str]:
+    """Parses, and opens no new way to the network, other processes, files or the interpreter."""
+    try:
+        after = outward(change.after or b"")
+    except (SyntaxError, ValueError, RecursionError) as error:
+        yield f"is not Python: {error}"
+        return
+    for name in sorted(after - outward(change.before or b"")):
+        yield f"newly uses {name}: no new way to the network, processes, files or the interpreter"
+
+
+def outward(source: bytes) -> set[str]:
+    """The ways out that a source text names: modules that do more than compute, calls, attributes."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {_module(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module = f"agents.{node.module or ''}".rstrip(".") if node.level else node.module or ""
+            found |= {_imported(module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Name):
+            found |= {node.id} & OUTWARD_NAMES
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {node.value} if _HIDDEN.fullmatch(node.value) else set()  # getattr(x, "__globals__")
+        elif isinstance(node, ast.Attribute):
+            hidden = _HIDDEN.fullmatch(node.attr) and node.attr != "__name__"
+            if hidden or node.attr.lstrip("_") in OUTWARD_ATTRIBUTES:
+                found.add(node.attr)
+    return found - {""}
+
+
+def _module(name: str) -> str:
+    """What an imported module is called in a finding; empty when it only computes."""
+    first = name.partition(".")[0]
+    return "" if first in PURE else name if first == "agents" else first
+
+
+def _imported(module: str, name: str) -> str:
+    """The same for a name taken out of a module; a pure module may hold another that is not (`typing.sys`)."""
+    if module.partition(".")[0] == "agents":
+        full = f"{module}.{name}"
+        return "" if full in PURE_NAMES else full
+    return name if name.lstrip("_") in OUTWARD_ATTRIBUTES else _module(module)

@@ -11,10 +11,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from meta.publish.changes import Change
-from telemetry.edge import yaml_text
 from telemetry.edge.errors import BadInput
-from telemetry.edge.markdown import MAX_BODY
-from telemetry.edge.text import redact, unseen
+from telemetry.edge.records import load_yaml
+from telemetry.edge.text import MAX_BODY, redact, unseen
 
 Head = Callable[[str], bytes | None]  # a file of the trusted tree, None when there is none
 Decision = Mapping[str, Any]  # as in meta/decisions/
@@ -103,7 +102,7 @@ def check_decision(change: Change, report: bytes | None) -> Iterator[str]:
 def check_manifest(change: Change, decided: Sequence[Decision]) -> Iterator[str]:
     """Nothing but `enabled:` flips, each by a decision, and never of an agent that is sensitive in execution."""
     try:
-        before, after = yaml_text.load(change.before or b"{}"), yaml_text.load(change.after or b"{}")
+        before, after = load_yaml(change.before or b"{}"), load_yaml(change.after or b"{}")
         old, new = _by_name(before), _by_name(after)
     except (BadInput, TypeError, KeyError, AttributeError) as error:
         yield f"is not a manifest: {' '.join(str(error).split())[:200]}"

@@ -5,7 +5,8 @@ Every file is judged as git itself would leave it; the rules come from HEAD, nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from typing import Any
 from meta.publish import contents, kinds
 from meta.publish.boundaries import Problem, check_changes
 from meta.publish.changes import Change, read_changes
-from meta.publish.headline import headline
-from telemetry.edge import yaml_text
+from meta.publish.contents import Decision
+from meta.publish.kinds import Kind
 from telemetry.edge.errors import BadInput
 from telemetry.edge.git import GitRefused, Objects, git
+from telemetry.edge.records import load_yaml
 
 PATCH = "change.patch"
 BODY = "body.md"
@@ -56,7 +58,7 @@ class Head:
         text = self(contents.MANIFEST)
         if text is None:
             raise BadInput(f"{contents.MANIFEST}: not in HEAD, so nothing says which paths are protected")
-        loaded: dict[str, Any] = yaml_text.load(text)
+        loaded: dict[str, Any] = load_yaml(text)
         return loaded
 
 
@@ -108,3 +110,27 @@ def _read(path: Path) -> bytes:
         raise BadInput(f"{path}: not a file of the hand-over")
     with path.open("rb") as file:
         return file.read(MAX_PATCH_BYTES + 1)
+
+
+_VERBS = {"promote": "Promote", "disable": "Disable", "revive": "Revive"}
+
+
+def headline(kind: Kind, decisions: Sequence[Decision]) -> str:
+    """One line per decision that changes something, else the kind's title. Numbers and checked names only."""
+    lines = [_line(one) for one in decisions if one.get("decision") in _VERBS]
+    if len(lines) < 2:
+        return lines[0] if lines else kind.title
+    return "\n".join([kind.title, "", *lines])
+
+
+def _line(decision: Decision) -> str:
+    subject = re.sub(r"[^\w-]", "", str(decision.get("subject", "")))[:64]
+    said = f"{_VERBS[str(decision['decision'])]} {subject}"
+    verdict = decision.get("verdict")
+    found = verdict if isinstance(verdict, dict) else {}
+    effect, low, high = (found.get(name) for name in ("effect", "ci_low", "ci_high"))
+    if isinstance(effect, int | float) and isinstance(low, int | float) and isinstance(high, int | float):
+        said += f": {100 * effect:+.1f} points (95 % CI {100 * low:.1f}..{100 * high:.1f})"
+        if isinstance(found.get("cases_used"), int):
+            said += f", n={found['cases_used']}"
+    return said

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from agents.manifest.protection import matches
+from agents.manifest import matches
 from meta.publish import boundaries, judge
 from meta.publish.changes import written
 from meta.publish.kinds import Kind

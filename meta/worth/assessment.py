@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta.worth import marginal
-from meta.worth.records import Agent, Listed, Measured, Metrics, Unique
+from meta.worth.records import Agent, Hits, Listed, Measured, Metrics, Unique
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import Repo
 from telemetry.edge.records import plain
-from telemetry.names import INFRASTRUCTURE
-from telemetry.read.intervals import mean_lower_bound, mean_upper_bound
+from telemetry.logger import INFRASTRUCTURE
+from telemetry.read.intervals import mean_lower_bound, mean_upper_bound, wilson
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
@@ -104,11 +107,11 @@ def assess(
     from agents.domain import load_domain
 
     metrics = metrics_of(events, window, reward_floor)
-    unique = marginal.unique_shares(events)
+    unique = unique_shares(events)
     domain = load_domain(manifest.domain)
     by_agent: dict[str, list[Event]] = defaultdict(list)
     for event in events:
-        by_agent[str(event["agent"])].append({**event, "day": marginal.day_of(event)})
+        by_agent[str(event["agent"])].append({**event, "day": day_of(event)})
     rows = []
     for spec in manifest.agents:
         measured, own = metrics.pop(spec.name, None), by_agent[spec.name]
@@ -121,7 +124,7 @@ def assess(
                 spec.module,
                 where,
                 measured,
-                listed=Listed(spec.execution_sensitive, marginal.hits(own, outcomes, domain.came_true)),
+                listed=Listed(spec.execution_sensitive, hits(own, outcomes, domain.came_true)),
                 unique=unique.get(spec.name, Unique()),
                 columns={column.name: column.measure(own, outcomes) for column in domain.columns},
             )
@@ -135,3 +138,65 @@ def _row(agent: str, module: str | None, where: str, metrics: Metrics | None, **
         return Agent(agent, module, where, 0, None, (), **more)
     mean, trend = metrics.rolling_avg_reward, _trend(metrics.rewards)
     return Agent(agent, module, where, metrics.n, mean, trend, metrics.measured, **more)
+
+
+OUTCOMES = Path("telemetry/outcomes.jsonl")
+
+CameTrue = Callable[[Event], tuple[str, bool] | None]  # of an outcome: what it is about, and did it happen
+
+
+def day_of(event: Event) -> str:
+    """The day a run stood on: `as_of` of a replayed one, else the day it ran."""
+    return str(event.get("day") or event.get("as_of") or event.get("ts") or "")[:10]
+
+
+def _said(event: Event) -> list[str]:
+    """The signals of a run; see telemetry.reward."""
+    return str(event.get("signals") or "").split()
+
+
+def unique_shares(events: Iterable[Event]) -> dict[str, Unique]:
+    """Per agent: distinct signals by day, and the share of them that no other agent gave the same day."""
+    said: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for event in events:
+        for key in _said(event):
+            said[day_of(event), key].add(str(event["agent"]))
+    totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for agents in said.values():
+        for agent in agents:
+            totals[agent][0] += 1
+            totals[agent][1] += len(agents) == 1
+    return {agent: Unique(n, alone, alone / n) for agent, (n, alone) in totals.items()}
+
+
+def load_outcomes(repo: Repo, path: Path | None = None) -> list[dict[str, Any]]:
+    """What happened next, one JSON object a line; no file is no outcome."""
+    file = repo / OUTCOMES if path is None else path
+    if not file.exists():
+        return []
+    rows = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as problem:
+            raise BadInput(f"{file}: line {number}: not JSON: {problem}") from None
+        if not isinstance(row, dict) or not isinstance(row.get("date"), str):
+            raise BadInput(f"{file}: line {number}: date: must be a string such as 2026-03-16")
+        rows.append(row)
+    return rows
+
+
+def hits(events: Iterable[Event], outcomes: Iterable[Event], came_true: CameTrue) -> Hits | None:
+    """Hit rate of an agent's alerts and its lift over the base rate of the subjects it speaks of."""
+    happened = {(row["date"], known[0]): known[1] for row in outcomes if (known := came_true(row))}
+    said = {(day_of(event), key.split(":")[0]) for event in events for key in _said(event)}
+    alerts = said & happened.keys()
+    if not alerts:
+        return None
+    subjects = {subject for _, subject in alerts}
+    of = [came for (_, subject), came in happened.items() if subject in subjects]
+    true = sum(happened[alert] for alert in alerts)
+    rate, base = true / len(alerts), sum(of) / len(of)
+    interval = wilson(true, len(alerts))
+    lifted = (interval[0] / base, interval[1] / base) if interval and base else None
+    return Hits(len(alerts), rate, interval, base, rate / base if base else None, lifted)

@@ -9,8 +9,8 @@ from pathlib import Path
 from agents.domain import Column
 from eval.ledger.report import Form
 from meta.worth.records import Agent, Report, Rule
-from telemetry.edge.markdown import Section, cell, code, details, first_screen, fitting, some, table
-from telemetry.edge.repo import REPORTS
+from telemetry.edge.files import REPORTS
+from telemetry.edge.text import Section, cell, code, details, first_screen, fitting, some, table
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_NAMES = 30  # of agents in one sentence of the body

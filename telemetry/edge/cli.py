@@ -1,4 +1,4 @@
-"""What every script shares on the command line: flags, checked values, exit codes, how a result is told."""
+"""What every script shares on the command line: flags, exit codes, how a result is told, also to GitHub."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.repo import Repo, here, working_in
+from telemetry.edge.files import Repo, here, working_in
 
 OK = 0  # done, also when there was nothing to do
 FOUND = 1  # a check found something
@@ -153,3 +153,23 @@ def tell(args: argparse.Namespace, value: object, *lines: str) -> None:
         print(json.dumps(value, indent=2, sort_keys=True, allow_nan=False))
     elif not args.quiet:
         print("\n".join(lines))
+
+
+MAX_SUMMARY = 900_000  # characters; GitHub drops a summary over 1 MiB whole
+
+
+def job_summary(markdown: str) -> None:
+    """Add to the job summary."""
+    target = os.environ.get("GITHUB_STEP_SUMMARY")
+    if target:
+        with Path(target).open("a", encoding="utf-8") as file:
+            file.write(markdown[:MAX_SUMMARY].rstrip() + "\n\n")
+
+
+def set_output(name: str, value: str) -> None:
+    """Set a step output. The delimiter is random: values may be hostile."""
+    target = os.environ.get("GITHUB_OUTPUT")
+    if target:
+        fence = f"ratchet-{os.urandom(8).hex()}"
+        with Path(target).open("a", encoding="utf-8") as file:
+            file.write(f"{name}<<{fence}\n{value}\n{fence}\n")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 from telemetry.edge import cli
-from telemetry.names import SOURCES
+from telemetry.logger import SOURCES
 
 REQUIRED: Final = ("event_id", "ts", "kind", "agent", "run_id", "source")
 NUMBERS: Final = {

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from telemetry import logger
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import SEALED, Repo
+from telemetry.edge.files import SEALED, Repo
 from telemetry.read.rows import COLUMNS, MEASURES, NUMBERS, REQUIRED, TEXTS, Window, quoted, read_tail
 
 if TYPE_CHECKING:

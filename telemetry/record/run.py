@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from telemetry import reward
-from telemetry.logger import log_event, new_run_id
-from telemetry.names import ERROR_KINDS
+from telemetry.logger import ERROR_KINDS, log_event, new_run_id
 from telemetry.reward import Signals, items
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from agents.base import AgentError, AnswerError, BaseAgent, build_agent
 from agents.manifest import AgentSpec
 from agents.model.schema import listed
 from agents.texts.prompt_set import PromptSet
-from telemetry.edge.repo import here
+from telemetry.edge.files import here
 from tests.worlds.models import Says
 from tests.worlds.world import built, rows
 

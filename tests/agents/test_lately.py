@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agents.run.standing import BEFORE, RECENT, Standing, standings
+from agents.run.order import BEFORE, RECENT, Standing, standings
 from telemetry import logger
-from telemetry.edge.repo import here
+from telemetry.edge.files import here
 
 
 def night(latency_ms: float = 10.0, agent: str = "macro_watcher", **fields: object) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from agents.manifest import GUIDELINES, load_manifest
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 from tests.worlds.world import change
 
 

@@ -15,8 +15,7 @@ from agents.model.call import trial_label
 from agents.model.schema import listed, problems
 from agents.offline.analysts import GENERIC
 from agents.offline.model import NAME, OfflineModel, fitted
-from agents.offline.rules import Rules
-from agents.offline.vocabulary import Analyst, chosen, word
+from agents.offline.rules import Analyst, Rules, chosen, word
 from tests.worlds.toy import DOMAIN
 from tests.worlds.world import TREE, built, gauges, rows
 

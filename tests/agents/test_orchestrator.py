@@ -16,7 +16,7 @@ from agents import orchestrator
 from agents.run.source import packed
 from telemetry import logger, retention
 from telemetry.edge import cli
-from telemetry.edge.repo import here
+from telemetry.edge.files import here
 from tests.conftest import REPOSITORY
 from tests.worlds import toy as rivers
 from tests.worlds import world

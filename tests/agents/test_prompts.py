@@ -9,7 +9,7 @@ import pytest
 from agents.manifest import AgentSpec
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 
 SPEC = AgentSpec("a", "m", "f", "macro", prompt="p/own.md", shared_prompts=("p/shared.md",))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.manifest.protection import OUTSIDE, matches, mentions, protecting
+from agents.manifest import OUTSIDE, matches, mentions, protecting
 
 GLOBS = [
     ".github/**",

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.offline.analysts import GENERIC
-from agents.offline.rules import Key, Rules, found, read
-from agents.offline.vocabulary import Analyst, flag, names, number, weights, word
+from agents.offline.rules import Analyst, Key, Rules, flag, found, names, number, read, weights, word
 from tests.worlds import tables
 from tests.worlds.toy import ANALYSTS
 from tests.worlds.world import TREE

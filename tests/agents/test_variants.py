@@ -12,7 +12,7 @@ from agents.texts.variants import Variants
 from meta import prompt_variant_manager as manager
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here, working_in
+from telemetry.edge.files import here, working_in
 
 PROMPT = "agents/prompts/reviewer.md"
 

@@ -10,7 +10,7 @@ from tests.conftest import REPOSITORY
 
 def test_a_process_that_uses_the_sdk_and_duckdb_ends_without_a_word() -> None:
     both = (
-        "from agents.model.sdk import sdk; from telemetry.edge.repo import here; from telemetry.read import store\n"
+        "from agents.model.sdk import sdk; from telemetry.edge.files import here; from telemetry.read import store\n"
         "store.connect(here()); sdk()"
     )
     done = subprocess.run([sys.executable, "-c", both], cwd=REPOSITORY, capture_output=True, text=True)

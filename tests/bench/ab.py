@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from eval.ab import sequential as rule
 from eval.grading import suite as suites
-from telemetry.edge.repo import here, working_in
+from telemetry.edge.files import here, working_in
 from tests.bench import Row
 from tests.worlds import eval_checkout
 

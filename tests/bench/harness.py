@@ -64,7 +64,7 @@ asyncio.run(main())
 
 _CLIENT = """
 from agents.model.endpoint import OpenAIModel
-from telemetry.edge.repo import working_in
+from telemetry.edge.files import working_in
 
 async def main():
     model = OpenAIModel(api_key="none", base_url=sys.argv[1], concurrency=CONCURRENCY)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry import logger, retention
-from telemetry.edge.repo import here, working_in
+from telemetry.edge.files import here, working_in
 from telemetry.read import store
 from tests.bench import Row
 from tests.worlds.eventlog import events
@@ -189,7 +189,7 @@ OURS = """
 import sys, time
 from pathlib import Path
 from telemetry import rollup
-from telemetry.edge.repo import working_in
+from telemetry.edge.files import working_in
 with working_in(Path(sys.argv[1])):
     start = time.perf_counter()
     summary = rollup.rollup(int(sys.argv[2]))

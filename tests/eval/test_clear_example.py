@@ -13,7 +13,7 @@ from agents.manifest import load_manifest
 from eval import harness, scaffold
 from eval.ledger.decisions import Decision, write_decision
 from telemetry.edge import cli
-from telemetry.edge.repo import INPUTS, SUITES
+from telemetry.edge.files import INPUTS, SUITES
 from tests.worlds.toy_shop import ToyShop
 
 CLEAR = ["--clear-example", "--yes", "--quiet"]

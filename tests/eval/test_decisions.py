@@ -10,7 +10,7 @@ import pytest
 
 from eval.ledger.decisions import Decision, decisions, write_decision
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import DECISIONS, here
+from telemetry.edge.files import DECISIONS, here
 
 SHA = "a" * 64
 DECISION = Decision(

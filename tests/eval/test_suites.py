@@ -14,7 +14,7 @@ from eval import suites as script
 from eval.grading import suite as suites
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import SUITES, here, working_in
+from telemetry.edge.files import SUITES, here, working_in
 
 CASE = {"id": "one-0001", "input": {"x": 1}, "expect": [{"grader": "exact", "path": "0.a", "value": 1}]}
 

@@ -25,7 +25,7 @@ from eval.trials.journal import Journal
 from eval.trials.pool import Breaker, Job, Trial, collect, run_trials
 from telemetry import logger
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.repo import here, working_in
+from telemetry.edge.files import here, working_in
 
 SPEC = AgentSpec("doubler", "tests.eval.test_trials", "Doubler", inputs="numbers")
 NO_MODEL: Any = None  # these agents ask nobody

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.texts.variants import Variants
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 from tests.github.workflow_rules import ACTIONS
 from tests.worlds import proposal_repo as repo
 from tests.worlds import world

@@ -11,7 +11,7 @@ import pytest
 from meta import audit
 from meta.publish.kinds import KINDS
 from telemetry import logger, sync
-from telemetry.edge.repo import Repo, working_in
+from telemetry.edge.files import Repo, working_in
 from tests.github.act_night import Night, toy_tree
 from tests.worlds import proposal_repo as repo
 from tests.worlds.ab_world import run, verdicts

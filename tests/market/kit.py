@@ -15,7 +15,7 @@ from agents.market import DOMAIN
 from agents.model.call import Model
 from agents.offline.model import OfflineModel
 from agents.texts.prompt_set import PromptSet
-from telemetry.edge.repo import MANIFEST, Repo
+from telemetry.edge.files import MANIFEST, Repo
 from tests.conftest import REPOSITORY
 from tests.worlds import world
 

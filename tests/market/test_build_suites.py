@@ -13,7 +13,7 @@ from eval import build_suites
 from eval import suites as script
 from eval.grading import suite as suites
 from telemetry.edge import cli
-from telemetry.edge.repo import SUITES, here, working_in
+from telemetry.edge.files import SUITES, here, working_in
 
 HERE = Path(__file__).parents[2]
 LEAST = {

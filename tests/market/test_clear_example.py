@@ -9,7 +9,7 @@ import pytest
 
 from agents.manifest import load_manifest
 from agents.market import DOMAIN
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 from tests.after_merge import Clone
 
 

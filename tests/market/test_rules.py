@@ -8,8 +8,7 @@ import pytest
 
 from agents.market import DOMAIN
 from agents.offline.analysts import GENERIC
-from agents.offline.rules import Rules
-from agents.offline.vocabulary import Analyst, chosen
+from agents.offline.rules import Analyst, Rules, chosen
 from tests.conftest import REPOSITORY
 from tests.market.kit import AGENTS, live_prompt
 from tests.worlds import tables

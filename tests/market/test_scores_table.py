@@ -12,7 +12,7 @@ from agents.texts.variants import Variants, sha256
 from eval.grading.suite import load_suite
 from eval.scores_table import Scores, pass_rates, scores, scores_table
 from eval.trials.pool import Job
-from telemetry.edge.repo import BASELINES, VARIANTS, Repo
+from telemetry.edge.files import BASELINES, VARIANTS, Repo
 from tests.conftest import REPOSITORY
 from tests.market.kit import rules
 

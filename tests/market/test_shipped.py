@@ -14,7 +14,7 @@ from agents.manifest import load_manifest
 from agents.market import DOMAIN, live, snapshot
 from eval import harness
 from telemetry.edge import cli
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 from tests.conftest import REPOSITORY
 from tests.market.kit import AGENTS, rules, shipped
 from tests.worlds import world

@@ -13,7 +13,7 @@ from agents.manifest import load_manifest
 from agents.market import DOMAIN
 from eval import harness, scaffold
 from telemetry.edge import cli
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 
 
 @pytest.mark.parametrize("kind", DOMAIN.starters())

@@ -15,8 +15,7 @@ from agents.manifest import MANIFEST
 from eval.ledger.decisions import Decision, write_decision
 from meta import audit, prompt_variant_manager, retirement
 from meta import prompt_variant_manager as manager
-from telemetry.edge.files import write_atomic
-from telemetry.edge.repo import Repo, here
+from telemetry.edge.files import Repo, here, write_atomic
 from telemetry.logger import log_event
 
 PROMPT = "agents/prompts/watcher.md"

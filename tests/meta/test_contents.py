@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.manifest.protection import protecting
+from agents.manifest import protecting
 from meta.publish import contents
 from meta.publish.boundaries import MAX_PATH_CHARS, PROTECTED, check_changes
 from meta.publish.changes import ABSENT, EXECUTABLE, REGULAR, Change
 from meta.publish.kinds import KINDS, Kind
-from telemetry.edge.markdown import MAX_BODY, Section, fitting
+from telemetry.edge.text import MAX_BODY, Section, fitting
 from tests.conftest import REPOSITORY
 from tests.worlds import proposal_repo as repo
 

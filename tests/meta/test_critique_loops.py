@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from agents.model.call import Completion, LLMError, Message, Model
 from agents.model.schema import problems
-from agents.offline.rules import read
-from agents.offline.vocabulary import Analyst
+from agents.offline.rules import Analyst, read
 from meta import critique_loops
 from meta.critique.check import alike, linked, merged, ranked
 from meta.critique.report import FORM, Critique, Failed, Issue, Recommendation, Refusal, Report, markdown
@@ -24,8 +23,8 @@ from meta.offline import critique as critique_offline
 from meta.publish import contents
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
+from telemetry.edge.files import here
 from telemetry.edge.records import made
-from telemetry.edge.repo import here
 from tests.worlds.critique_checkout import HOLDOUT, TUNE, advice, answer, issue, make, put, results, wrong
 from tests.worlds.models import Says
 from tests.worlds.world import offline, rows

@@ -15,7 +15,7 @@ from meta.publish import judge
 from meta.publish.boundaries import Problem, check_changes
 from meta.publish.changes import Change
 from meta.publish.contents import check_body
-from meta.publish.headline import headline
+from meta.publish.judge import headline
 from meta.publish.kinds import KINDS, Kind
 from telemetry.edge.errors import BadInput
 from tests.worlds import proposal_repo as repo

@@ -24,8 +24,8 @@ from meta.propose import Options
 from meta.publish import contents
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.files import here
 from telemetry.edge.records import made
-from telemetry.edge.repo import here
 from tests.worlds.loopback import Loopback, Reply, Request, chat
 from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal
 from tests.worlds.world import offline, put, rows

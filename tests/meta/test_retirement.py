@@ -12,13 +12,12 @@ import pytest
 from agents.manifest import MANIFEST, load_manifest
 from meta import retirement
 from meta.publish.contents import check_body
-from meta.worth import marginal
+from meta.worth import assessment
 from meta.worth.records import Agent, Hits, Listed, Measured, Report, Rule, Unique
 from meta.worth.report import FORM, markdown, spark
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic
+from telemetry.edge.files import here, write_atomic
 from telemetry.edge.records import made, plain
-from telemetry.edge.repo import here
 from telemetry.logger import log_event
 from tests.worlds import toy as rivers
 
@@ -96,7 +95,7 @@ def test_unique_share_leaves_one_out_by_day() -> None:
     def said(agent: str, day: str, *keys: str) -> dict[str, Any]:
         return {"agent": agent, "ts": f"{day}T06:00:00.000Z", "signals": " ".join(keys)}
 
-    shares = marginal.unique_shares(
+    shares = assessment.unique_shares(
         [
             said("watch", "2026-03-02", "Elm:rising", "Oak:rising"),
             said("echo", "2026-03-02", "Elm:rising"),
@@ -122,7 +121,7 @@ def test_hit_rate_and_lift_by_hand() -> None:
         {"agent": "m", "ts": f"2026-03-{day:02d}T06:00:00Z", "signals": "Elm:rising Oak:rising"}
         for day in (2, 3, 4, 5)
     ]
-    hit = marginal.hits(alerts, outcomes, rivers.came_true)
+    hit = assessment.hits(alerts, outcomes, rivers.came_true)
     assert hit is not None
     assert (hit.alerts, hit.hit_rate, hit.base_rate) == (4, 0.5, 0.2)
     assert hit.lift == pytest.approx(2.5)
@@ -213,7 +212,7 @@ def test_bad_flags_are_one_line(
 def test_a_broken_outcomes_line_is_named(root: Path) -> None:
     (root / "telemetry/outcomes.jsonl").write_text('{"date": "2026-03-02"}\n{"date": 3}\n')
     with pytest.raises(BadInput, match="line 2: date: must be a string"):
-        marginal.load_outcomes(here())
+        assessment.load_outcomes(here())
 
 
 def test_a_hostile_agent_name_in_the_telemetry_stays_text() -> None:

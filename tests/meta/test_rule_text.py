@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.offline import rules
-from agents.offline.vocabulary import Analyst, terms
+from agents.offline.rules import Analyst, terms
 from meta.offline import rule_text
 from meta.offline.rule_moves import moves
 from meta.offline.term_mining import mine

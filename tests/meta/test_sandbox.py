@@ -30,8 +30,8 @@ from meta.publish.kinds import KINDS
 from meta.publish.pack import pack
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import here, working_in
 from telemetry.edge.records import made, plain
-from telemetry.edge.repo import here, working_in
 from tests.worlds import sandbox_checkout as small
 from tests.worlds.models import Says
 from tests.worlds.sandbox_checkout import CODE, PATH, diff, patch

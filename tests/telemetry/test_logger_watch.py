@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from telemetry import logger
-from telemetry.edge.repo import here, working_in
+from telemetry.edge.files import here, working_in
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.edge import markdown
+from telemetry.edge import text as markdown
 
 HOSTILE = [
     "@everyone look",

@@ -12,7 +12,7 @@ import pytest
 
 from telemetry import plots
 from telemetry.edge import cli
-from telemetry.edge.repo import here
+from telemetry.edge.files import here
 from telemetry.logger import log_event
 from telemetry.read import figures
 from telemetry.read.rows import Window

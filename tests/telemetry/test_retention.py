@@ -17,7 +17,7 @@ import pytest
 from telemetry import logger, retention
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
-from telemetry.edge.repo import here, working_in
+from telemetry.edge.files import here, working_in
 from telemetry.read import store
 from tests.worlds.eventlog import event, events, line, log_path, write, write_events
 
@@ -124,7 +124,7 @@ def test_a_sealer_killed_at_a_step_is_recovered_from(step: str, root: Path) -> N
     expected = mixed_log()
     program = (
         "import os, signal, sys; from datetime import date; from pathlib import Path\n"
-        "from telemetry import retention\nfrom telemetry.edge.repo import here, working_in\n"
+        "from telemetry import retention\nfrom telemetry.edge.files import here, working_in\n"
         "def at(step):\n"
         f"    if step.startswith({step.split(' first')[0]!r}): os.kill(os.getpid(), signal.SIGKILL)\n"
         "with working_in(Path(sys.argv[1])): retention.seal(here(), date(2026, 10, 3), at=at)\n"

@@ -14,7 +14,7 @@ import pytest
 
 from telemetry import logger, retention, rollup
 from telemetry.edge import cli
-from telemetry.edge.repo import SUMMARY, Repo, here, working_in
+from telemetry.edge.files import SUMMARY, Repo, here, working_in
 from telemetry.read import store
 from telemetry.read.intervals import t95
 from telemetry.read.rows import Window

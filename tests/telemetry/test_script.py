@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from telemetry.edge import cli
+from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import write_atomic, write_json
-from telemetry.edge.github import job_summary, set_output
-from telemetry.edge.repo import Repo, here
+from telemetry.edge.files import Repo, here, write_atomic, write_json
 from tests.conftest import REPOSITORY
 
 

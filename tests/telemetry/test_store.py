@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from telemetry import retention
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import here
+from telemetry.edge.files import here
 from telemetry.read import rows, store
 from telemetry.read.rows import Window
 from tests.worlds.eventlog import event, line, write, write_events

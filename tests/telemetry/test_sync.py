@@ -12,7 +12,7 @@ import pytest
 from telemetry import sync
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.repo import working_in
+from telemetry.edge.files import working_in
 from telemetry.logger import LOG_PATH, log_event
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from agents.manifest import load_manifest
 from agents.texts.prompt_set import PromptSet
 from eval.grading.suite import split
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 from tests.worlds import eval_checkout
 from tests.worlds.world import TREE, put
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from telemetry import logger
-from telemetry.edge.repo import here
+from telemetry.edge.files import here
 
 AGENTS = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
 START = datetime(2026, 10, 1, tzinfo=UTC)

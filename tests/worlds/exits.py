@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from telemetry.edge import cli
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 
 
 def parser() -> cli.Parser:

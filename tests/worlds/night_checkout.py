@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.texts.variants import Variants
-from telemetry.edge.repo import Repo
+from telemetry.edge.files import Repo
 from tests.conftest import REPOSITORY
 from tests.worlds import world
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from agents.offline import rules
-from agents.offline.vocabulary import Analyst, chosen, told, tuned_keys
+from agents.offline.rules import Analyst, chosen, told, tuned_keys
 from meta.offline import rule_text
 
 STAYS = {"analyst", "list", "id_field", "only", "up_signal", "down_signal", "blocked_venues", "required"}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from eval.grading import suite
+from telemetry.edge.files import SUITES, Repo
 from telemetry.edge.git import git
-from telemetry.edge.repo import SUITES, Repo
 
 _NUMBERS = itertools.count()  # a domain is imported once: each world has a package of its own
 

@@ -28,7 +28,7 @@ from agents.review import meta_agent, reviewer
 from agents.texts.prompt_set import PromptSet
 from eval.grading import suite as suites
 from meta.offline import analysts
-from telemetry.edge.repo import MANIFEST, SUITES, Repo, here
+from telemetry.edge.files import MANIFEST, SUITES, Repo, here
 from tests.conftest import REPOSITORY
 from tests.worlds import toy as rivers
 

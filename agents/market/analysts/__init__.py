@@ -6,7 +6,7 @@ from typing import Final
 
 from agents.market.analysts import headlines, macro, quotes
 from agents.offline.analysts import threshold
-from agents.offline.vocabulary import Analyst, word
+from agents.offline.rules import Analyst, word
 
 # An agent without code most often watches one series.
 _SERIES: Final = {

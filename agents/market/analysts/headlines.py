@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agents.offline.rules import Rules, found, pattern
-from agents.offline.vocabulary import number, terms, weights, word
+from agents.offline.rules import Rules, found, number, pattern, terms, weights, word
 
 RISK_TERMS = {
     "war": 60, "attack*": 50, "missile*": 60, "invasion": 75, "coup": 60, "bomb*": 55, "sanction*": 40,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agents.offline.rules import Rules
-from agents.offline.vocabulary import flag, names, number, words
+from agents.offline.rules import Rules, flag, names, number, words
 
 UP = {"VIX": "risk_off", "DGS10": "rates_up", "DXY": "dollar_up", "WTI": "oil_up"}
 DOWN = {"VIX": "risk_on", "DGS10": "rates_down", "DXY": "dollar_down", "WTI": "oil_down"}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agents.offline.rules import Rules
-from agents.offline.vocabulary import flag, names, number, word
+from agents.offline.rules import Rules, flag, names, number, word
 
 NO_LIMIT = 1e9
 Row = Mapping[str, Any]

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from telemetry.edge import yaml_text
-from telemetry.edge.records import made
+from telemetry.edge.records import load_yaml, made
 
 CONTENT: Final = Path(__file__).parent
 QUIET: Final = (range(26, 46), range(98, 116))  # no crisis, no simmer, and little noise
@@ -79,12 +78,12 @@ class News:
 
 @functools.cache
 def plan() -> Plan:
-    return made(Plan, yaml_text.load((CONTENT / "plan.yaml").read_bytes()))
+    return made(Plan, load_yaml((CONTENT / "plan.yaml").read_bytes()))
 
 
 @functools.cache
 def news() -> News:
-    return made(News, yaml_text.load((CONTENT / "headlines.yaml").read_bytes()))
+    return made(News, load_yaml((CONTENT / "headlines.yaml").read_bytes()))
 
 
 def _stage(arc: Arc, age: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from agents.offline.analysts import judge, review, threshold, triage
-from agents.offline.vocabulary import Analyst
+from agents.offline.rules import Analyst
 
 GENERIC: Final[Mapping[str, Analyst]] = {
     "review": Analyst(review.answer, review.KEYS, tasks=("reviewer",), subject=("items", "index", "item")),

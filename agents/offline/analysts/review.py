@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from agents.offline.rules import Rules, found
-from agents.offline.vocabulary import names, number, numbers, terms, words
+from agents.offline.rules import Rules, found, names, number, numbers, terms, words
 
 NEVER = 1e9
 LONGEST_QUOTE = 200  # characters of an item quoted as evidence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agents.offline.rules import Rules
-from agents.offline.vocabulary import names, number, word
+from agents.offline.rules import Rules, names, number, word
 
 KEYS: Final = {
     "list": word("items", "the list of records in the payload", tuned=False),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agents.offline.rules import Rules, found
-from agents.offline.vocabulary import flag, number, terms, word, words
+from agents.offline.rules import Rules, flag, found, number, terms, word, words
 
 Row = Mapping[str, Any]
 ACTIONS = ("retire_review", "code_patch", "prompt_change")

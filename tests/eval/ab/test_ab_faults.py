@@ -17,7 +17,7 @@ from eval import ab_testing
 from eval.ab import carry_out as ab_outcome
 from eval.ledger.decisions import decisions
 from telemetry.edge import cli
-from telemetry.edge.repo import here
+from telemetry.edge.files import here
 from tests.worlds import ab_world as world
 
 REPORTS = {"meta/reports/ab_test_report.json", "meta/reports/ab_test_report.md"}

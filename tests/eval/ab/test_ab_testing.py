@@ -15,7 +15,7 @@ from eval.grading.suite import split
 from eval.ledger.decisions import decisions
 from telemetry import logger
 from telemetry.edge import cli
-from telemetry.edge.repo import here
+from telemetry.edge.files import here
 from tests.worlds import ab_world as world
 from tests.worlds import world as rivers
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from agents.domain import Analyst, Column, Domain, InputKind, Payload, Signals, Source, SourceError, Starter
 from agents.offline.analysts import threshold
-from agents.offline.vocabulary import word
+from agents.offline.rules import word
 from telemetry.edge.errors import BadInput
 
 SAMPLE: Final = "agents/sample/rivers.jsonl"  # one line a day
