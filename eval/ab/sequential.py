@@ -94,8 +94,14 @@ class PairedTest:
         min_effect: float = 0.01,
         weights: Sequence[float] | None = None,
         min_cases: int = MIN_CASES,
+        *,
+        null: float = 0.0,
+        futility_z: float = FUTILITY_Z,
     ) -> None:
-        """`horizon` is how many cases there are at most, `weights` their weights (default: all equal)."""
+        """`horizon` is how many cases there are at most, `weights` their weights (default: all equal).
+
+        `null` is the mean that has to be beaten: 0 for "better", less for "not worse by more than that".
+        """
         if not 0 < alpha < 1:
             raise ValueError(f"alpha: must lie between 0 and 1, not {alpha}")
         if not -1 < min_effect < 1:
@@ -108,7 +114,8 @@ class PairedTest:
         self._horizon, self._min_effect, self._min_cases = horizon, min_effect, min_cases
         self._low_goal = -log(alpha * LOWER_SHARE)
         self._high_goal = -log(alpha * (1 - LOWER_SHARE))
-        self._better = self._bet(1, 0.0)
+        self._null, self._futility_z = null, futility_z
+        self._better = self._bet(1, null)
         self._not_enough = self._bet(-1, min_effect)
         self._seen: list[tuple[float, float]] = []
         self._sum = self._weight = self._squares = 0.0
@@ -127,7 +134,7 @@ class PairedTest:
         self._seen.append((difference, weight))
         self._sum += weight * difference
         self._weight += weight
-        self._squares += (weight * difference) ** 2
+        self._squares += (weight * (difference - self._null)) ** 2
         self._better.add(difference, weight)
         self._not_enough.add(difference, weight)
         self._decide()
@@ -141,12 +148,21 @@ class PairedTest:
             reason = f"{len(self._seen)} cases, at least {self._min_cases} are needed"
         elif verdict is None:
             verdict, reason = "keep", "all cases used, no improvement shown"
-        low, high = self._interval(promoted=verdict == "promote")
-        evidence = exp(min(700.0, self._better.log_value()))
-        return PairedResult(verdict, len(self._seen), evidence, self.mean, low, high, reason)
+        low, high = self.interval()
+        return PairedResult(verdict, len(self._seen), self.e_value, self.mean, low, high, reason)
+
+    def reopen(self) -> None:
+        """Take back a decision that somebody else's rule does not bear out; the next case may bring it again."""
+        self.decision, self.reason = None, ""
+
+    @property
+    def e_value(self) -> float:
+        """Evidence that the null is beaten."""
+        return exp(min(700.0, self._better.log_value()))
 
     @property
     def mean(self) -> float:
+        """Weighted, over the cases seen."""
         return self._sum / self._weight if self._weight > 0 else 0.0
 
     def _decide(self) -> None:
@@ -171,18 +187,19 @@ class PairedTest:
             return False
         prior = PRIOR_SD**2 * PRIOR_CASES * self._mean_square
         spread = sqrt((prior + self._squares) / (PRIOR_CASES + n))
-        needed = (spread * sqrt(2 * self._low_goal * self._horizon) - self._sum) / left
-        return needed > self._sum / n + FUTILITY_Z * spread * sqrt(1 / n + 1 / left)
+        gained = self._sum - self._null * self._weight
+        needed = (spread * sqrt(2 * self._low_goal * self._horizon) - gained) / left
+        return needed > gained / n + self._futility_z * spread * sqrt(1 / n + 1 / left)
 
     def _bet(self, sign: int, null: float) -> _Wealth:
         goal = self._low_goal if sign > 0 else self._high_goal
         return _Wealth(sign, null, goal, self._horizon, self._mean_square)
 
-    def _interval(self, *, promoted: bool) -> tuple[float, float]:
+    def interval(self) -> tuple[float, float]:
         """Every mean that has not been beaten by a bet against it, from either side."""
         if not self._seen:
             return -1.0, 1.0
-        low = self._bound(1, 0.0 if promoted else -1.0, self.mean)
+        low = self._bound(1, self._null if self.decision == "promote" else -1.0, self.mean)
         return low, self._bound(-1, 1.0, self.mean)
 
     def _bound(self, sign: int, outside: float, inside: float) -> float:
@@ -218,11 +235,13 @@ def paired_test(
 
 
 def interval(
-    differences: Sequence[float], alpha: float = 0.05, horizon: int | None = None
+    differences: Sequence[float],
+    alpha: float = 0.05,
+    horizon: int | None = None,
+    weights: Sequence[float] | None = None,
 ) -> tuple[float, float]:
     """The confidence interval of a mean of bounded differences, of at most `horizon` planned ones."""
-    test = PairedTest(horizon or len(differences), alpha, min_cases=len(differences) + 1)
-    for difference in differences:
-        test.add(difference)
-    result = test.result()
-    return result.ci_low, result.ci_high
+    test = PairedTest(horizon or len(differences), alpha, weights=weights, min_cases=len(differences) + 1)
+    for i, difference in enumerate(differences):
+        test.add(difference, 1.0 if weights is None else weights[i])
+    return test.interval()

@@ -1,0 +1,264 @@
+"""The whole rule of a comparison: paired rounds until the evidence suffices, then one fresh pass over every case. Pure.
+
+- A **round** runs both arms once on every case, in a fresh random order. Differences of all rounds feed one paired
+  test (`eval/ab/sequential.py`), which may stop after any case and go on another night.
+- What is proven on the cases must also hold across them: the mean difference of cases (of families, where they are
+  known) has to stand `CLEAR_Z` of its own standard errors above the null, else a few lucky kinds of case decided.
+- A challenger that looks **hopeless** at the end of a round is dropped. The champion's archived evals halve the noise
+  of that look; they can drop a challenger, never help one win. Stopping for whatever reason costs no validity.
+- What is proven is **finished**: a fresh pass over all cases, whose mean has to agree. Its interval is what a reviewer
+  reads, because an estimate that stopped when it looked good overstates.
+
+Cases come without replacement within a round. For a fixed bet that only lowers the expected wealth (Maclaurin: the
+product of values drawn without replacement expects at most the same power of their mean), and simulated nulls whose
+effects differ by case or family are promoted in 0.2-1.2 % of tests (`make bench`). A rule of this kind was published
+as PACE (arXiv 2606.08106).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import sqrt
+from statistics import fmean
+from typing import Literal
+
+from eval.ab.sequential import PairedTest, interval
+
+Case = tuple[str, str]  # agent and id of the case
+Draw = Callable[
+    [str, Case, int], "float | None"
+]  # (arm, case, round) -> score in 0..1, None if there was no answer
+Archive = Callable[[Case], "float | None"]  # the champion's mean score in earlier evals of the same text
+Verdict = Literal["promote", "keep", "continue", "blocked", "inconclusive"]
+
+CHAMPION, CHALLENGER = "champion", "challenger"
+ALPHA = 0.02
+MARGIN_ALPHA = (
+    0.10  # of which the finishing pass halves: an arm at the margin looks worse in it as often as not
+)
+FULL_SUITE = 30  # cases from which an agent counts in full: a smaller suite must not cap everybody's bets
+CLEAR_Z = 2.0
+FUTILITY_Z = 3.0  # of the test within a round; the looks between rounds see more, and drop earlier
+AGENT_FLOOR = (
+    -0.02
+)  # of an agent's mean in the finishing pass; below it, and clearly so (`WORSE_Z`), it is harmed
+WORSE_Z = 0.84  # one-sided 80 %: harm to one agent has to be seen more easily than a gain
+# (from round, a mean of at most, less this many standard errors): hopeless. Tuned for 365 challengers a year.
+HOPELESS = ((1, 0.01, 1.5), (3, 0.01, 0.35), (6, 0.02, 0.35))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a comparison may be told."""
+
+    rounds: int = 15
+    nightly: int = 3  # rounds in one night
+    alpha: float | None = (
+        None  # how often a useless challenger may be proven better; None: `ALPHA`, `MARGIN_ALPHA`
+    )
+    min_effect: float = 0.01
+    margin: float = 0.0  # 0: has to be better; else: has to be not worse than by this much
+    passes: int = 3  # trials per arm and case of the finishing pass
+    min_cases: int = 10
+    seed: int = 0
+    family: Callable[[Case], str] = field(default=lambda case: "\t".join(case))
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where a comparison stands. The interval is worked out only when asked for: it costs more than the test."""
+
+    verdict: Verdict
+    calls: int
+    mean: float
+    reason: str
+    e_value: float
+    rounds: int  # played to the end
+    interval: Callable[[], tuple[float, float]]
+    finished: bool = False  # mean and interval are those of the finishing pass
+
+    @cached_property
+    def _bounds(self) -> tuple[float, float]:
+        return self.interval()
+
+    @property
+    def ci_low(self) -> float:
+        """Lower end of the interval."""
+        return self._bounds[0]
+
+    @property
+    def ci_high(self) -> float:
+        """Upper end of the interval."""
+        return self._bounds[1]
+
+
+def order(cases: Iterable[Case], seed: int, number: int) -> list[Case]:
+    """The order of a round, fixed beforehand."""
+    shuffled = list(cases)
+    random.Random(f"round {seed} {number}").shuffle(shuffled)
+    return shuffled
+
+
+class Match:
+    """A comparison as it runs: `add` pairs of scores, `end_round`, and `finish` once it is `proven`."""
+
+    def __init__(
+        self, cases: Sequence[Case], rules: Rules | None = None, archive: Archive | None = None
+    ) -> None:
+        self.cases, self.rules, self._archive = cases, rules or Rules(), archive or (lambda case: None)
+        sizes = Counter(agent for agent, _ in cases)
+        self.weights = {case: 1 / max(sizes[case[0]], FULL_SUITE) for case in cases}
+        null = -self.rules.margin
+        self.alpha = self.rules.alpha or (MARGIN_ALPHA if self.rules.margin else ALPHA)
+        self.test = PairedTest(
+            self.rules.rounds * len(cases),
+            self.alpha,
+            null or self.rules.min_effect,
+            [self.weights[case] for case in cases],
+            self.rules.min_cases,
+            null=null,
+            futility_z=FUTILITY_Z + bool(null),
+        )
+        self.rounds, self.calls, self.dropped = 0, 0, ""
+        self.scores: dict[Case, list[tuple[float, float]]] = defaultdict(list)
+        self.fresh: dict[Case, list[float]] = defaultdict(list)
+        self._passed: Counter[Case] = Counter()  # attempts of the finishing pass
+
+    @property
+    def proven(self) -> bool:
+        """Whether the rounds have shown what was asked, so that only the finishing pass is missing."""
+        return self.test.decision == "promote"
+
+    @property
+    def open(self) -> bool:
+        """Whether it still wants pairs."""
+        return self.test.decision is None and not self.dropped and self.rounds < self.rules.rounds
+
+    def add(self, case: Case, champion: float | None, challenger: float | None) -> None:
+        """One pair of this round; a pair without both answers counts for nobody."""
+        self.calls += 2
+        if champion is None or challenger is None:
+            return
+        self.scores[case].append((champion, challenger))
+        self.test.add(_bounded(challenger - champion), self.weights[case])
+        if self.proven and not self._clear():
+            self.test.reopen()
+
+    def end_round(self) -> None:
+        """The look between two rounds."""
+        self.rounds += 1
+        means = {
+            case: fmean(b for _, b in pairs) - self._champion(case) for case, pairs in self.scores.items()
+        }
+        mean, error = self._across(means)
+        # To rule out a small loss takes most of the rounds even for an equal arm: only the clear cases are dropped.
+        looks = HOPELESS[:1] if self.rules.margin else HOPELESS
+        most, z = next((most, z) for first, most, z in reversed(looks) if self.rounds >= first)
+        if len(means) >= self.rules.min_cases and mean <= most - self.rules.margin - z * error:
+            self.dropped = f"hopeless after round {self.rounds}: {100 * mean:+.1f} points"
+
+    def finish(self, case: Case, champion: float | None, challenger: float | None) -> None:
+        """One pair of the finishing pass."""
+        self.calls += 2
+        self._passed[case] += 1
+        if champion is not None and challenger is not None:
+            self.fresh[case].append(challenger - champion)
+
+    def result(self) -> Result:
+        """The verdict as far as the pairs go."""
+        known = Result(
+            "continue", self.calls, self.test.mean, "", self.test.e_value, self.rounds, self.test.interval
+        )
+        if self.proven:
+            return self._finished(known)
+        if len(self.scores) < self.rules.min_cases:
+            few = f"{len(self.scores)} cases, at least {self.rules.min_cases} are needed"
+            return replace(known, verdict="inconclusive", reason=few)
+        if self.open:
+            return replace(known, reason=f"undecided after {self.rounds} of {self.rules.rounds} rounds")
+        unshown = "all rounds used, no improvement shown"
+        return replace(known, verdict="keep", reason=self.dropped or self.test.reason or unshown)
+
+    def _finished(self, known: Result) -> Result:
+        """What the finishing pass makes of a proven challenger."""
+        if any(self._passed[case] < self.rules.passes for case in self.cases):
+            return replace(known, reason="proven; the finishing pass is not complete")
+        means = {case: fmean(found) for case, found in self.fresh.items()}
+        weights = [self.weights[case] for case in means]
+        known = replace(
+            known,
+            mean=self._across(means)[0],
+            finished=True,
+            interval=lambda: interval([_bounded(mean) for mean in means.values()], weights=weights),
+        )
+        harmed = [f"{agent} {100 * mean:+.1f} points" for agent, mean in self._harmed(means)]
+        if known.mean <= -self.rules.margin:
+            return replace(known, verdict="keep", reason="a fresh pass over all cases did not confirm it")
+        if harmed:
+            return replace(known, verdict="blocked", reason=f"better, but not for {', '.join(harmed)}")
+        return replace(known, verdict="promote", reason=self.test.reason)
+
+    def _harmed(self, means: Mapping[Case, float]) -> Iterator[tuple[str, float]]:
+        """Agents that are clearly worse off, and by how much."""
+        for agent in sorted({agent for agent, _ in means}):
+            mean, error = self._across({case: d for case, d in means.items() if case[0] == agent})
+            if mean < AGENT_FLOOR - self.rules.margin and mean + WORSE_Z * error < -self.rules.margin:
+                yield agent, mean
+
+    def _champion(self, case: Case) -> float:
+        """Its mean score: by its archive, else by the rounds."""
+        archived = self._archive(case)
+        return fmean(a for a, _ in self.scores[case]) if archived is None else archived
+
+    def _clear(self) -> bool:
+        """Whether the gain holds across families, not in a few of them."""
+        means = {case: fmean(b - a for a, b in pairs) for case, pairs in self.scores.items()}
+        mean, error = self._across(means, self.rules.family)
+        return mean + self.rules.margin >= CLEAR_Z * error
+
+    def _across(
+        self, means: Mapping[Case, float], group: Callable[[Case], object] = lambda case: case
+    ) -> tuple[float, float]:
+        """Weighted mean of the cases' means, and its standard error with groups as what varies."""
+        total = sum(self.weights[case] for case in means)
+        mean = sum(self.weights[case] * found for case, found in means.items()) / total if means else 0.0
+        parts: dict[object, float] = defaultdict(float)
+        for case, found in means.items():
+            parts[group(case)] += self.weights[case] * (found - mean)
+        return mean, sqrt(sum(part * part for part in parts.values())) / total if means else 0.0
+
+
+def play(
+    draw: Draw, cases: Sequence[Case], settings: Rules | None = None, archive: Archive | None = None
+) -> Result:
+    """A whole comparison, from the first pair to the verdict."""
+    match = Match(cases, settings, archive)
+    number = 0
+
+    def turns() -> Iterator[tuple[Case, float | None, float | None]]:
+        """One round more."""
+        nonlocal number
+        number += 1
+        for case in order(cases, match.rules.seed, number):
+            yield case, draw(CHAMPION, case, number), draw(CHALLENGER, case, number)
+
+    while match.open:
+        for turn in turns():
+            match.add(*turn)
+            if not match.open:
+                break
+        else:
+            match.end_round()
+    for _ in range(match.rules.passes if match.proven else 0):
+        for turn in turns():
+            match.finish(*turn)
+    return match.result()
+
+
+def _bounded(difference: float) -> float:
+    """Means of scores in 0..1 may differ by a rounding error more than 1."""
+    return max(-1.0, min(1.0, difference))
