@@ -23,13 +23,18 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from statistics import fmean, median_high, stdev
+
+from eval.cases import Row, case, content, generator, wanted
 
 LENGTH = 60  # changes before the last one
 Z_SIGNAL = 3.0
 STALE_DAYS = 3  # weekdays
 FEED_ERROR = 3.0
 CALM_BELOW, STRESSED_FROM = 15.0, 25.0  # VIX
+MARGIN = 0.04  # kept from every limit
+DIGITS = 2  # of a value
+PAIRED = 24  # cases of two series, one of each sort
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +44,19 @@ class Kind:
     id: str
     name: str
     unit: str
-    rate: bool
     low: float
     high: float
     sigma: float  # a usual standard deviation of daily changes
     material: float
-    digits: int
     up: str
     down: str
+    rate: bool = False
 
+    def moved(self, value: float, change: float) -> float:
+        return value + change if self.rate else value * (1 + change)
 
-_VIX = ("VIX", "CBOE volatility index", "index points")
-_DGS10 = ("DGS10", "US Treasury 10-year yield", "percent")
-_DXY = ("DXY", "US dollar index", "index points")
-_WTI = ("WTI", "WTI crude oil", "USD per barrel")
-KINDS = (
-    Kind(*_VIX, False, 12, 27, 0.045, 0.08, 2, "risk_off", "risk_on"),
-    Kind(*_DGS10, True, 3.3, 4.9, 0.05, 0.08, 2, "rates_up", "rates_down"),
-    Kind(*_DXY, False, 96, 109, 0.0035, 0.006, 2, "dollar_up", "dollar_down"),
-    Kind(*_WTI, False, 58, 94, 0.017, 0.03, 2, "oil_up", "oil_down"),
-)
+    def changes(self, values: list[float]) -> list[float]:
+        return [b - a if self.rate else b / a - 1 for a, b in itertools.pairwise(values)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,81 +68,60 @@ class Plan:
     z: tuple[float, float]
     calm: tuple[float, float] = (0.85, 1.3)  # factor on the usual sigma
     odd: str = ""
+    vix: int = 0  # cases in the suite on the VIX alone
+    far: bool | None = None  # whether |z| and the move have to end beyond their limits; None: either way
+    material: bool | None = None
 
 
-PLANS = (
-    Plan("shock", 52, (3.9, 7.5)),
-    Plan("near-above", 36, (3.12, 3.55)),
-    Plan("near-below", 36, (2.45, 2.88)),
-    Plan("quiet", 24, (0.0, 1.6)),
-    Plan("immaterial", 24, (3.4, 5.5), (0.22, 0.38)),
-    Plan("lively", 24, (1.6, 2.4), (1.9, 2.6)),
-    Plan("stale", 20, (3.6, 6.0), odd="stale"),
-    Plan("holiday", 16, (3.4, 5.5), odd="holiday"),
-    Plan("holiday-only", 20, (1.9, 2.8), odd="holiday"),
-    Plan("unit", 20, (0.0, 1.5), odd="unit"),
-    Plan("aftershock", 16, (2.0, 6.0), odd="aftershock"),
-    Plan("bad-tick", 10, (4.0, 7.0), odd="bad-tick"),
-)
-PAIRED = 24  # cases of two series, one of each sort
+GIVEN = content(__file__)
+KINDS = [Kind(**kind) for kind in GIVEN["kinds"]]
+PLANS = [Plan(**plan) for plan in GIVEN["plans"]]
+
+Labelled = tuple[Row, str | None]  # a series and its signal
 
 
-def cases(seed: int = 20261116) -> Iterator[dict[str, Any]]:
-    """All cases, in order; the same seed gives the same cases."""
-    draw = random.Random(f"macro/{seed}")
+def cases() -> Iterator[Row]:
+    """All cases, in order."""
+    draw = generator("macro")
     for plan in PLANS:
         for number in range(plan.count):
-            kind = KINDS[number % len(KINDS)]
-            as_of = _weekday(draw)
-            series, signal = _series(draw, kind, plan, as_of, up=bool((number // len(KINDS)) % 2))
-            yield _case(f"macro-{plan.name}-{number + 1:03}", as_of, [(series, signal)], [plan.name, kind.id])
+            kind, as_of = KINDS[number % len(KINDS)], _weekday(draw)
+            made = _series(draw, kind, plan, as_of, up=bool((number // len(KINDS)) % 2))
+            yield _case(f"macro-{plan.name}-{number + 1:03}", as_of, [made], [plan.name, kind.id])
     for number in range(PAIRED):
         as_of = _weekday(draw)
         pair = draw.sample(KINDS, 2)
         plans = [PLANS[number % 7], draw.choice(PLANS[:4])]
-        made = [_series(draw, k, p, as_of, up=draw.random() < 0.5) for k, p in zip(pair, plans, strict=True)]
-        yield _case(f"macro-pair-{number + 1:03}", as_of, made, ["pair"])
+        both = [_series(draw, k, p, as_of, up=draw.random() < 0.5) for k, p in zip(pair, plans, strict=True)]
+        yield _case(f"macro-pair-{number + 1:03}", as_of, both, ["pair"])
 
 
-def vix_cases(seed: int = 20261116) -> Iterator[dict[str, Any]]:
+def vix_cases() -> Iterator[Row]:
     """A small suite for an agent that watches the VIX alone, by the same rule."""
-    draw = random.Random(f"vix/{seed}")
-    for plan, count in ((PLANS[0], 10), (PLANS[1], 6), (PLANS[2], 6), (PLANS[3], 6)):
-        for number in range(count):
+    draw = generator("vix")
+    for plan in PLANS:
+        for number in range(plan.vix):
             as_of = _weekday(draw)
             series, signal = _series(draw, KINDS[0], plan, as_of, up=bool(number % 2))
-            wanted = [signal] if signal else []
-            yield {
-                "id": f"vix-{plan.name}-{number + 1:03}",
-                "input": {"as_of": as_of.isoformat(), "series": [series]},
-                "expect": [{"grader": "set_f1", "path": "*.signal", "values": wanted}],
-                "tags": [plan.name],
-            }
+            expect = [wanted("set_f1", "*.signal", values=[signal] if signal else [])]
+            payload = {"as_of": as_of.isoformat(), "series": [series]}
+            yield case(f"vix-{plan.name}-{number + 1:03}", payload, expect, [plan.name])
 
 
-def _case(
-    case_id: str, as_of: dt.date, made: list[tuple[dict[str, Any], str | None]], tags: list[str]
-) -> dict[str, Any]:
-    found = [(series, signal) for series, signal in made if signal]
-    expect: list[dict[str, Any]] = [
-        {"grader": "set_f1", "path": "*.series:signal", "values": [[s["id"], signal] for s, signal in found]}
-    ]
-    for series, signal in found:
-        if signal != "data_error":
-            now, before = (series["history"][place]["value"] for place in (-1, -2))
-            path = f"[series={series['id']}].daily_change"
-            change = round(now / before - 1, 5)
-            expect.append({"grader": "numeric", "path": path, "value": change, "abs": 0.0005, "weight": 0.5})
+def _case(case_id: str, as_of: dt.date, made: list[Labelled], tags: list[str]) -> Row:
+    found = [[series["id"], signal] for series, signal in made if signal]
+    expect = [wanted("set_f1", "*.series:signal", values=found)]
+    for series, signal in made:
+        if signal and signal != "data_error":
+            before, now = (point["value"] for point in series["history"][-2:])
+            item, change = f"[series={series['id']}]", round(now / before - 1, 5)
+            expect.append(wanted("numeric", f"{item}.daily_change", value=change, abs=0.0005, weight=0.5))
             if series["id"] == "VIX":
-                path = "[series=VIX].regime"
-                expect.append({"grader": "exact", "path": path, "value": _regime(now), "weight": 0.5})
-    payload = {"as_of": as_of.isoformat(), "series": [series for series, _ in made]}
-    return {"id": case_id, "input": payload, "expect": expect, "tags": tags}
+                expect.append(wanted("exact", f"{item}.regime", value=_regime(now), weight=0.5))
+    return case(case_id, {"as_of": as_of.isoformat(), "series": [series for series, _ in made]}, expect, tags)
 
 
-def _series(
-    draw: random.Random, kind: Kind, plan: Plan, as_of: dt.date, *, up: bool
-) -> tuple[dict[str, Any], str | None]:
+def _series(draw: random.Random, kind: Kind, plan: Plan, as_of: dt.date, *, up: bool) -> Labelled:
     """A series and its label; drawn again until the rounded values are clear of every limit."""
     gap = draw.randrange(3, 6) if plan.odd == "holiday" else 1
     while True:
@@ -152,94 +129,53 @@ def _series(
         if plan.odd == "aftershock":  # an older shock widens the yardstick
             place = draw.randrange(LENGTH - 25, LENGTH - 3)
             changes[place] += draw.choice((-1, 1)) * kind.sigma * draw.uniform(4, 6)
-        values = _levels(kind, draw.uniform(kind.low, kind.high), changes)
+        values = [round(draw.uniform(kind.low, kind.high), DIGITS)]
+        for change in changes:
+            values.append(round(kind.moved(values[-1], change), DIGITS))
         planned = draw.uniform(*plan.z) * (1 if up else -1)
-        last = _move(kind, values[-1], planned * math.sqrt(gap) * _spread(kind, values))
+        before = kind.changes(values)
+        last = kind.moved(values[-1], planned * math.sqrt(gap) * stdev(before))
         if plan.odd == "unit":
-            last = last * (100 if kind.rate else 10) if up else last / (100 if kind.rate else 10)
-        values.append(round(last, kind.digits))
-        z, change = _measure(kind, values, gap)
+            factor = 100 if kind.rate else 10
+            last = last * factor if up else last / factor
+        values.append(round(last, DIGITS))
+        change = kind.changes(values[-2:])[0]
+        z = (change - fmean(before)) / stdev(before) / math.sqrt(gap)
         as_planned = plan.odd == "unit" or z * planned >= 0
         if min(values) > 0 and as_planned and _clear(kind, plan, values[-1], z, change):
             break
     if plan.odd == "bad-tick":
         # planted after measuring: the label does not count it, a plain deviation would
         place = draw.randrange(LENGTH // 3, LENGTH - 25)
-        values[place] = round(values[place] * 10, kind.digits)
-    signal = _label(kind, values, z, change, stale=plan.odd == "stale")
+        values[place] = round(values[place] * 10, DIGITS)
+    signal = None if plan.odd == "stale" else _label(kind, values, z, change)
     days = _dates(draw, as_of, len(values), gap, stale=plan.odd == "stale")
     history = [{"date": day.isoformat(), "value": v} for day, v in zip(days, values, strict=True)]
-    series = {
-        "id": kind.id,
-        "name": kind.name,
-        "unit": kind.unit,
-        "kind": "rate" if kind.rate else "level",
-        "history": history,
-    }
-    return series, signal
+    series = {"id": kind.id, "name": kind.name, "unit": kind.unit, "kind": "rate" if kind.rate else "level"}
+    return series | {"history": history}, signal
 
 
 def _changes(draw: random.Random, sigma: float) -> list[float]:
     """Sixty changes with mean 0 and exactly this standard deviation, with the clipped tails of a quiet market."""
     raw = [max(-2.2, min(2.2, draw.gauss(0, 1))) for _ in range(LENGTH)]
-    mean = math.fsum(raw) / LENGTH
-    spread = math.sqrt(math.fsum((x - mean) ** 2 for x in raw) / (LENGTH - 1))
+    mean, spread = fmean(raw), stdev(raw)
     return [(x - mean) / spread * sigma for x in raw]
-
-
-def _levels(kind: Kind, start: float, changes: list[float]) -> list[float]:
-    values = [round(start, kind.digits)]
-    for change in changes:
-        values.append(round(_move(kind, values[-1], change), kind.digits))
-    return values
-
-
-def _move(kind: Kind, value: float, change: float) -> float:
-    return value + change if kind.rate else value * (1 + change)
-
-
-def _change(kind: Kind, before: float, after: float) -> float:
-    return after - before if kind.rate else after / before - 1
-
-
-def _spread(kind: Kind, values: list[float]) -> float:
-    changes = [_change(kind, a, b) for a, b in itertools.pairwise(values)]
-    mean = math.fsum(changes) / len(changes)
-    return math.sqrt(math.fsum((c - mean) ** 2 for c in changes) / (len(changes) - 1))
-
-
-def _measure(kind: Kind, values: list[float], gap: int) -> tuple[float, float]:
-    changes = [_change(kind, a, b) for a, b in itertools.pairwise(values)]
-    mean = math.fsum(changes[:-1]) / LENGTH
-    return (changes[-1] - mean) / _spread(kind, values[:-1]) / math.sqrt(gap), changes[-1]
 
 
 def _clear(kind: Kind, plan: Plan, last: float, z: float, change: float) -> bool:
     """Far enough from the limits, and on the side of them that the plan is about."""
-    margin = 0.04
-    away_z = abs(abs(z) / Z_SIGNAL - 1) > margin
-    away_move = abs(abs(change) / kind.material - 1) > margin
-    away_regime = all(abs(last / limit - 1) > margin for limit in (CALM_BELOW, STRESSED_FROM))
-    if not (away_z and away_move and away_regime):
-        return False
-    material = abs(change) > kind.material
-    if plan.name in ("shock", "near-above", "stale", "holiday", "bad-tick"):
-        return material and abs(z) > Z_SIGNAL
-    if plan.name == "immaterial":
-        return not material and abs(z) > Z_SIGNAL
-    if plan.name in ("lively", "near-below", "holiday-only"):
-        return material and abs(z) < Z_SIGNAL
-    return True
+    z_share, move_share = abs(z) / Z_SIGNAL, abs(change) / kind.material
+    shares = (z_share, move_share, last / CALM_BELOW, last / STRESSED_FROM)
+    sides = plan.far in (None, z_share > 1) and plan.material in (None, move_share > 1)
+    return sides and all(abs(share - 1) > MARGIN for share in shares)
 
 
 def _regime(vix: float) -> str:
     return "calm" if vix < CALM_BELOW else "stressed" if vix >= STRESSED_FROM else "normal"
 
 
-def _label(kind: Kind, values: list[float], z: float, change: float, *, stale: bool) -> str | None:
-    ratio = values[-1] / sorted(values[-21:-1])[10]
-    if stale:
-        return None
+def _label(kind: Kind, values: list[float], z: float, change: float) -> str | None:
+    ratio = values[-1] / median_high(values[-21:-1])
     if ratio > FEED_ERROR or ratio < 1 / FEED_ERROR:
         return "data_error"
     if abs(z) >= Z_SIGNAL and abs(change) >= kind.material:
