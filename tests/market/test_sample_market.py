@@ -66,7 +66,7 @@ def test_the_days_are_consecutive_trading_days(market: Snapshot) -> None:
         for n in range((days[-1] - days[0]).days)
         if (days[0].weekday() + n) % 7 < 5
     }
-    assert {day.isoformat() for day in between - set(days)} <= set(planted.plan().holidays)
+    assert {day.isoformat() for day in between - set(days)} <= set(planted.PLAN["holidays"])
 
 
 def test_the_first_day_has_ninety_days_of_history(market: Snapshot) -> None:
@@ -82,7 +82,7 @@ def test_the_yield_in_basis_points_is_seen_on_its_day_and_corrected_after(market
 
 
 def test_a_late_figure_is_missing_on_its_day_and_there_the_next(market: Snapshot) -> None:
-    for index, name in build.LATE:
+    for index, name in planted.PLAN["late"]:
         day, after = market.days()[index : index + 2]
         dates = [
             [
@@ -105,7 +105,7 @@ def test_crises_are_in_the_news_before_and_in_the_prices_after(
     event = {
         (row["date"], row.get("series") or row.get("region")): row["event"] for row in rows if "event" in row
     }
-    for arc in planted.plan().crises:
+    for arc in planted.CRISES:
         eve = days[arc.day - 1]
         assert any(event[eve, name] for name in arc.moves)
         assert arc.region == "none" or event[eve, arc.region]
@@ -114,7 +114,7 @@ def test_crises_are_in_the_news_before_and_in_the_prices_after(
 def test_quiet_stretches_are_quiet(built: dict[str, list[dict[str, Any]]]) -> None:
     rows = [row for row in built[build.OUTCOMES] if row["kind"] == "market"]
     days = sorted({row["date"] for row in rows})
-    quiet = {days[n] for stretch in build.QUIET for n in list(stretch)[4 : -build.HORIZON]}
+    quiet = {days[n] for first, end in planted.PLAN["quiet"] for n in range(first + 4, end - build.HORIZON)}
     inside = [row["event"] for row in rows if row["date"] in quiet]
     outside = [row["event"] for row in rows if row["date"] not in quiet]
     assert sum(inside) / len(inside) < 0.25 * sum(outside) / len(outside)
@@ -129,6 +129,6 @@ def test_there_are_opportunities_and_traps(built: dict[str, list[dict[str, Any]]
 
 def test_misleading_headlines_of_every_sort_occur(built: dict[str, list[dict[str, Any]]]) -> None:
     texts = " ".join(text for line in built[build.MARKET] for _, _, text in line.get("headlines", ()))
-    for templates in planted.news().decoys.values():
+    for templates in planted.NEWS["decoys"].values():
         tails = [max(template.replace("}", "{").split("{"), key=len) for template in templates]
         assert sum(tail in texts for tail in tails) >= len(tails) // 2

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.market.sample import quotes as sample_quotes
-from agents.market.sample.planted import ACTIVE, QUIET, Dice, headlines, news, plan
+from agents.market.sample.planted import ACTIVE, CRISES, NEWS, PLAN, Dice, headlines, is_quiet
+from agents.market.sample.quotes import Books
 
 MARKET: Final = "agents/sample/market.jsonl"
 OUTCOMES: Final = "telemetry/outcomes.jsonl"
@@ -26,7 +26,8 @@ DAYS: Final = 160
 HORIZON: Final = 2  # trading days that count as "next"
 LAST_DAY: Final = dt.date(2026, 10, 30)
 GLITCH_DAY: Final = 76  # the 10-year yield arrives in basis points
-LATE: Final = {(12, "DGS10"), (55, "WTI"), (56, "WTI"), (90, "DGS10"), (121, "VIX"), (140, "DXY")}
+WRONG: Final = [*PLAN["late"], (GLITCH_DAY, "DGS10")]  # figures that are put right the day after
+ROUGH: Final = 6  # days from the outbreak with more noise than usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +37,14 @@ class Series:
     id: str
     name: str
     unit: str
-    kind: str  # "level": changes are fractions; "rate": changes are percentage points
+    kind: str
     home: float
-    pull: float  # share of the distance to home that it returns each day
-    noise: float  # standard deviation of a day, in the unit of its changes
-    event: float  # a move of this size within HORIZON days is an event
+    pull: float
+    noise: float
+    event: float
 
 
-SERIES: Final = (
-    Series("VIX", "CBOE volatility index (synthetic)", "index points", "level", 15.5, 0.10, 0.030, 0.15),
-    Series("DGS10", "10-year Treasury yield (synthetic)", "percent", "rate", 4.20, 0.02, 0.035, 0.13),
-    Series("DXY", "US dollar index (synthetic)", "index points", "level", 103.0, 0.02, 0.0025, 0.010),
-    Series("WTI", "Crude oil, WTI (synthetic)", "USD per barrel", "level", 74.0, 0.03, 0.013, 0.05),
-)
-
-
-ROUGH: Final = 6  # days from the outbreak with more noise than usual
+SERIES: Final = [Series(**series) for series in PLAN["series"]]
 
 
 def trading_days() -> list[dt.date]:
@@ -59,7 +52,7 @@ def trading_days() -> list[dt.date]:
 
     def walk(day: dt.date, step: int) -> Iterator[dt.date]:
         while True:
-            if day.weekday() < 5 and day.isoformat() not in plan().holidays:
+            if day.weekday() < 5 and day.isoformat() not in PLAN["holidays"]:
                 yield day
             day += dt.timedelta(days=step)
 
@@ -73,13 +66,12 @@ def macro_path(dice: Dice) -> dict[str, list[float]]:
     path: dict[str, list[float]] = {}
     for series in SERIES:
         value = series.home
-        planted = [(arc.day, arc.moves[series.id]) for arc in plan().crises if series.id in arc.moves]
-        planted += [(start, moves) for start, name, moves in plan().bumps if name == series.id]
+        planted = [(arc.day, arc.moves[series.id]) for arc in CRISES if series.id in arc.moves]
+        planted += [(start, moves) for start, name, moves in PLAN["bumps"] if name == series.id]
         path[series.id] = []
         for day in range(-WARM_UP, DAYS + HORIZON):
-            rough = any(0 <= day - arc.day < ROUGH and series.id in arc.moves for arc in plan().crises)
-            calm = any(day in stretch for stretch in QUIET)
-            change = series.noise * dice.noise() * (1.3 if rough else 0.6 if calm else 1.0)
+            rough = any(0 <= day - arc.day < ROUGH and series.id in arc.moves for arc in CRISES)
+            change = series.noise * dice.noise() * (1.3 if rough else 0.6 if is_quiet(day) else 1.0)
             for start, moves in planted:
                 if 0 <= day - start < len(moves):
                     change += moves[day - start]
@@ -93,8 +85,8 @@ def build(seed: int = SEED) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]
     dice = Dice(seed)
     days = trading_days()
     path = macro_path(dice)
-    books = sample_quotes.Books(dice)
-    places = {n: dice.pick(news().places.get(arc.region, [""])) for n, arc in enumerate(plan().crises)}
+    books = Books(dice)
+    places = {n: dice.pick(NEWS["places"].get(arc.region, [""])) for n, arc in enumerate(CRISES)}
     recent: list[str] = []
     market: list[dict[str, Any]] = [_about(seed)]
     outcomes: list[dict[str, Any]] = []
@@ -103,31 +95,20 @@ def build(seed: int = SEED) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]
         published: dict[str, float | None] = {name: values[index] for name, values in path.items()}
         line: dict[str, Any] = {"date": date.isoformat(), "macro": published}
         market.append(line)
-        for late_day, name in LATE:
-            if day == late_day:
-                published[name] = None  # not out yet
-            elif day == late_day + 1:
-                line.setdefault("revisions", []).append(
-                    [name, days[index - 1].isoformat(), path[name][index - 1]]
-                )
-        if day == GLITCH_DAY:
-            published["DGS10"] = round(path["DGS10"][index] * 100, 1)
-        elif day == GLITCH_DAY + 1:
-            line["revisions"] = [["DGS10", days[index - 1].isoformat(), path["DGS10"][index - 1]]]
+        for wrong_day, name in WRONG:
+            if day == wrong_day:
+                published[name] = round(path[name][index] * 100, 1) if day == GLITCH_DAY else None
+            elif day == wrong_day + 1:
+                revision = [name, days[index - 1].isoformat(), path[name][index - 1]]
+                line.setdefault("revisions", []).append(revision)
         if day < 0:
             continue
         line["headlines"] = headlines(day, places, recent, dice)
-        line["fx"], line["quotes"], fills = books.next_day(_situations(day))
+        sort = "last" if day == DAYS - 1 else "quiet" if is_quiet(day) else "usual"
+        line["fx"], line["quotes"], fills = books.next_day(PLAN["situations"][sort])
         outcomes += _moves(date, index, path) + _regions(date, day)
         outcomes += [{"kind": "fill", "date": date.isoformat()} | fill for fill in fills]
     return market, [row | {"synthetic": True} for row in outcomes]
-
-
-def _situations(day: int) -> Mapping[str, float]:
-    if day == DAYS - 1:
-        return sample_quotes.LAST_FREQUENCY
-    quiet = any(day in stretch for stretch in QUIET)
-    return sample_quotes.QUIET_FREQUENCY if quiet else sample_quotes.FREQUENCY
 
 
 def _about(seed: int) -> dict[str, Any]:
@@ -137,7 +118,7 @@ def _about(seed: int) -> dict[str, Any]:
         "seed": seed,
         "warm_up_days": WARM_UP,
         "series": {s.id: {"name": s.name, "unit": s.unit, "kind": s.kind} for s in SERIES},
-        "fee_bps": sample_quotes.FEE_BPS,
+        "fee_bps": PLAN["venues"],
     }
 
 
@@ -155,12 +136,10 @@ def _moves(date: dt.date, index: int, path: dict[str, list[float]]) -> list[dict
 
 def _regions(date: dt.date, day: int) -> list[dict[str, Any]]:
     """Was a crisis of the region running on any of the next HORIZON days?"""
-    running = [arc.region for arc in plan().crises if arc.day - HORIZON <= day < arc.day + ACTIVE - 1]
+    running = [arc.region for arc in CRISES if arc.day - HORIZON <= day < arc.day + ACTIVE - 1]
     about = {"kind": "region", "date": date.isoformat()}
-    return [
-        about | {"region": region, "horizon_days": HORIZON, "event": region in running}
-        for region in news().places
-    ]
+    rows = [{"region": name, "horizon_days": HORIZON, "event": name in running} for name in NEWS["places"]]
+    return [about | row for row in rows]
 
 
 def files(seed: int = SEED) -> dict[str, str]:

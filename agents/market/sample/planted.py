@@ -5,17 +5,16 @@ What is planted when stands in `plan.yaml`, the templates of the wire in `headli
 
 from __future__ import annotations
 
-import functools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from telemetry.edge.records import load_yaml, made
+from telemetry.edge.records import load_yaml
 
-CONTENT: Final = Path(__file__).parent
-QUIET: Final = (range(26, 46), range(98, 116))  # no crisis, no simmer, and little noise
+PLAN: Final = load_yaml((Path(__file__).parent / "plan.yaml").read_bytes())
+NEWS: Final = load_yaml((Path(__file__).parent / "headlines.yaml").read_bytes())
 ACTIVE: Final = 3  # days from the outbreak on which a region's crisis is still running
 
 T = TypeVar("T")
@@ -53,37 +52,11 @@ class Arc:
     relief: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is planted: `agents/market/sample/plan.yaml`."""
-
-    holidays: list[str]
-    crises: list[Arc]
-    bumps: list[tuple[int, str, list[float]]]
+CRISES: Final = [Arc(**arc) for arc in PLAN["crises"]]
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """What the wire may say: `agents/market/sample/headlines.yaml`."""
-
-    wires: list[str]
-    slots: dict[str, list[str]]
-    places: dict[str, list[str]]
-    arcs: dict[str, dict[str, list[str]]]
-    simmer: list[tuple[str, str]]
-    alarms: list[tuple[str, str]]
-    decoys: dict[str, list[str]]
-    plain: list[str]
-
-
-@functools.cache
-def plan() -> Plan:
-    return made(Plan, load_yaml((CONTENT / "plan.yaml").read_bytes()))
-
-
-@functools.cache
-def news() -> News:
-    return made(News, load_yaml((CONTENT / "headlines.yaml").read_bytes()))
+def is_quiet(day: int) -> bool:
+    return any(first <= day < end for first, end in PLAN["quiet"])
 
 
 def _stage(arc: Arc, age: int) -> str:
@@ -97,7 +70,7 @@ def _stage(arc: Arc, age: int) -> str:
 
 def fill(template: str, dice: Dice, place: str) -> str:
     """The template with every slot filled; two teams in one headline are never the same."""
-    slots = news().slots
+    slots = NEWS["slots"]
     values = {name: dice.pick(choices) for name, choices in slots.items() if "{" + name + "}" in template}
     if "{team2}" in template:
         values["team2"] = dice.pick([team for team in slots["team"] if team != values.get("team")])
@@ -107,7 +80,6 @@ def fill(template: str, dice: Dice, place: str) -> str:
 
 def headlines(day: int, places: dict[int, str], recent: list[str], dice: Dice) -> list[list[str]]:
     """The day's news as [time, wire, text], early first; `recent` keeps a text from coming back too soon."""
-    wire = news()
     texts: list[str] = []
     used: set[str] = set()  # no template twice on one day
 
@@ -120,28 +92,26 @@ def headlines(day: int, places: dict[int, str], recent: list[str], dice: Dice) -
                 used.add(template)
                 return
 
-    anywhere = [place for names in wire.places.values() for place in names]
-    for index, arc in enumerate(plan().crises):
+    towns = NEWS["places"]
+    anywhere = [place for names in towns.values() for place in names]
+    for index, arc in enumerate(CRISES):
         age = day - arc.day
-        stage = _stage(arc, age)
-        for _ in range(2 if stage in ("shock", "aftermath") and age < 2 else 1 if stage else 0):
-            write(wire.arcs[arc.theme][stage], places[index])
-    quiet = any(day in stretch for stretch in QUIET)
-    if not quiet and dice.chance(0.35):
-        region, template = dice.pick(wire.simmer)
-        write([template], dice.pick(wire.places[region]))
-    if not quiet and dice.chance(0.06):
-        region, template = dice.pick(wire.alarms)
-        write([template], dice.pick(wire.places[region]))
+        if stage := _stage(arc, age):
+            for _ in range(2 if stage in ("shock", "aftermath") and age < 2 else 1):
+                write(NEWS["arcs"][arc.theme][stage], places[index])
+    for sort, share in (("simmer", 0.35), ("alarms", 0.06)):
+        if not is_quiet(day) and dice.chance(share):
+            region, template = dice.pick(NEWS[sort])
+            write([template], dice.pick(towns[region]))
     for _ in range(1 + dice.chance(0.7) + dice.chance(0.4)):
-        write(wire.decoys[dice.pick(list(wire.decoys))], dice.pick(anywhere))
+        write(NEWS["decoys"][dice.pick(list(NEWS["decoys"]))], dice.pick(anywhere))
     for _ in range(3 + dice.chance(0.5)):
-        write(wire.plain, dice.pick(anywhere))
+        write(NEWS["plain"], dice.pick(anywhere))
     recent[:] = (recent + texts)[-120:]
     times = sorted({int(dice.between(5, 13 * 60 + 50)) for _ in range(40)})
     order = sorted(texts, key=lambda _: dice.between(0, 1))
-    step = len(times) // len(order)
+    spaced = times[:: len(times) // len(order)]
     return [
-        [f"{times[n * step] // 60:02d}:{times[n * step] % 60:02d}", dice.pick(wire.wires), text]
-        for n, text in enumerate(order)
+        [f"{minute // 60:02d}:{minute % 60:02d}", dice.pick(NEWS["wires"]), text]
+        for minute, text in zip(spaced, order, strict=False)
     ]

@@ -7,25 +7,15 @@ that is real but a few dollars deep. Every crossed pair comes with what an order
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import permutations
 from typing import Any, Final
 
-from agents.market.sample.planted import Dice
+from agents.market.sample.planted import PLAN, Dice
 
-FEE_BPS: Final = {"alpha": 10.0, "bravo": 8.0, "charlie": 20.0, "delta": 26.0}
-LISTED: Final = {
-    "BTC": (("alpha", "BTC/USD"), ("bravo", "BTC/USD"), ("charlie", "BTC/EUR"), ("delta", "BTC/USD")),
-    "ETH": (("alpha", "ETH/USD"), ("bravo", "ETH/USDT"), ("delta", "ETH/USD")),
-    "SOL": (("alpha", "SOL/USD"), ("bravo", "SOL/USD"), ("charlie", "SOL/EUR")),
-}
-OPENING_USD: Final = {"BTC": 68000.0, "ETH": 3400.0, "SOL": 150.0}
-
-# situation -> how often a day has one, outside the quiet stretches
-FREQUENCY: Final = {"real": 0.42, "fees": 0.45, "stale": 0.22, "thin": 0.16}
-QUIET_FREQUENCY: Final = {"real": 0.10, "fees": 0.30, "stale": 0.10, "thin": 0.05}
-LAST_FREQUENCY: Final = {"real": 1.0, "fees": 1.0}  # so that a first run has something to say
-FRESH_FILLED: Final = (
-    0.86  # chance that an order still meets fresh quotes; none once one is older than STALE_S
-)
+FEE_BPS: Final[dict[str, float]] = PLAN["venues"]
+LISTED: Final[dict[str, dict[str, str]]] = PLAN["listed"]
+# The chance that an order still meets fresh quotes; there is none once one is older than STALE_S.
+FRESH_FILLED: Final = 0.86
 STALE_S: Final = 60.0
 THIN_USD: Final = 100.0  # below this, somebody else is often there first
 THIN_FILLED: Final = 0.5
@@ -36,7 +26,7 @@ class Books:
 
     def __init__(self, dice: Dice) -> None:
         self.dice = dice
-        self.price = dict(OPENING_USD)
+        self.price = dict(PLAN["opening_usd"])
         self.eur = 1.09
 
     def next_day(
@@ -63,16 +53,15 @@ class Books:
         return fx, quotes, fills
 
     def _book(self, base: str, situation: str | None, fx: dict[str, float]) -> list[list[Any]]:
-        dice, listed = self.dice, LISTED[base]
-        half = [dice.between(0.0002, 0.0006) for _ in listed]  # half the spread
-        shift = [dice.between(-0.0001, 0.0001) for _ in listed]
-        age = [round(dice.between(0.4, 7.5), 1) for _ in listed]
-        depth = [[dice.between(4e3, 8e4), dice.between(4e3, 8e4)] for _ in listed]  # USD at bid, at ask
-        buy = sell = 0
+        dice, venues = self.dice, list(LISTED[base])
+        half = [dice.between(0.0002, 0.0006) for _ in venues]  # half the spread
+        shift = [dice.between(-0.0001, 0.0001) for _ in venues]
+        age = [round(dice.between(0.4, 7.5), 1) for _ in venues]
+        depth = [[dice.between(4e3, 8e4), dice.between(4e3, 8e4)] for _ in venues]  # USD at bid, at ask
         if situation:
-            buy = int(dice.between(0, len(listed)))
-            sell = (buy + 1 + int(dice.between(0, len(listed) - 1))) % len(listed)
-            fees = (FEE_BPS[listed[buy][0]] + FEE_BPS[listed[sell][0]]) / 1e4
+            buy = int(dice.between(0, len(venues)))
+            sell = (buy + 1 + int(dice.between(0, len(venues) - 1))) % len(venues)
+            fees = (FEE_BPS[venues[buy]] + FEE_BPS[venues[sell]]) / 1e4
             gross = {
                 "real": fees + dice.between(0.0018, 0.0150),
                 "fees": fees * dice.between(0.25, 0.85),
@@ -87,38 +76,28 @@ class Books:
             if situation == "thin":
                 depth[buy][1] = dice.between(8, 60)
         rows = []
-        for n, (venue, symbol) in enumerate(listed):
-            rate = fx.get(f"{symbol.split('/')[1]}/USD", 1.0)
-            mid = self.price[base] * (1 + shift[n]) / rate
+        for n, (venue, currency) in enumerate(LISTED[base].items()):
+            mid = self.price[base] * (1 + shift[n]) / fx.get(f"{currency}/USD", 1.0)
+            prices = [round(mid * (1 - half[n]), 2), round(mid * (1 + half[n]), 2)]
             sizes = [round(usd / self.price[base], 5) for usd in depth[n]]
-            rows.append(
-                [venue, symbol, round(mid * (1 - half[n]), 2), round(mid * (1 + half[n]), 2), *sizes, age[n]]
-            )
+            rows.append([venue, f"{base}/{currency}", *prices, *sizes, age[n]])
         return rows
 
     def _fills(self, base: str, rows: list[list[Any]], fx: dict[str, float]) -> list[dict[str, Any]]:
         """What an order would have met, for every pair of venues whose quotes cross before fees."""
         fills: list[dict[str, Any]] = []
-        for buy in rows:
-            for sell in rows:
-                if _usd(sell, sell[2], fx) <= _usd(buy, buy[3], fx):
-                    continue
-                chance = FRESH_FILLED if max(buy[6], sell[6]) < STALE_S else 0.0
-                if min(buy[5], sell[4]) * self.price[base] < THIN_USD:
-                    chance *= THIN_FILLED
-                pair = {"symbol": base, "buy_venue": buy[0], "sell_venue": sell[0]}
-                filled = self.dice.chance(chance)
-                profit = _net_pct(buy, sell, fx) if filled else None
-                fills.append(pair | {"filled": filled, "realised_pct": profit})
+        for buy, sell in permutations(rows, 2):
+            paid, got = (
+                price * fx.get(f"{symbol.split('/')[1]}/USD", 1.0)
+                for symbol, price in ((buy[1], buy[3]), (sell[1], sell[2]))
+            )
+            if got <= paid:
+                continue
+            chance = FRESH_FILLED if max(buy[6], sell[6]) < STALE_S else 0.0
+            if min(buy[5], sell[4]) * self.price[base] < THIN_USD:
+                chance *= THIN_FILLED
+            filled = self.dice.chance(chance)
+            net = got * (1 - FEE_BPS[sell[0]] / 1e4) / (paid * (1 + FEE_BPS[buy[0]] / 1e4)) - 1
+            pair = {"symbol": base, "buy_venue": buy[0], "sell_venue": sell[0]}
+            fills.append(pair | {"filled": filled, "realised_pct": round(net * 100, 4) if filled else None})
         return fills
-
-
-def _usd(row: list[Any], price: float, fx: dict[str, float]) -> float:
-    return float(price) * fx.get(f"{row[1].split('/')[1]}/USD", 1.0)
-
-
-def _net_pct(buy: list[Any], sell: list[Any], fx: dict[str, float]) -> float:
-    """Profit of buying at one ask and selling at the other bid, net of both fees, in percent."""
-    paid = _usd(buy, buy[3], fx) * (1 + FEE_BPS[buy[0]] / 1e4)
-    got = _usd(sell, sell[2], fx) * (1 - FEE_BPS[sell[0]] / 1e4)
-    return round((got / paid - 1) * 100, 4)
