@@ -15,10 +15,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from telemetry.edge.files import EVENTS, here
 from telemetry.edge.text import MAX_ERROR, MAX_FIELD, cut, redact
@@ -33,6 +33,7 @@ ERROR_KINDS: Final = ("timeout", "rate_limit", "provider", "parse", "budget", "s
 # What the endpoint, the budget or a data source did: never held against an agent or an arm.
 INFRASTRUCTURE: Final = frozenset({"timeout", "rate_limit", "provider", "budget", "source"})
 
+T = TypeVar("T")
 LOG_PATH = EVENTS  # below the root being worked on
 
 # Rows with every field, null where nobody knows: copying one is the cheapest way to a complete row.
@@ -61,26 +62,24 @@ _warned: set[str] = set()
 
 
 @contextmanager
-def source(name: str) -> Iterator[None]:
+def _within(setting: ContextVar[Any], value: T) -> Iterator[T]:
+    token = setting.set(value)
+    try:
+        yield value
+    finally:
+        setting.reset(token)
+
+
+def source(name: str) -> AbstractContextManager[str]:
     """Rows written inside the block carry this `source`."""
     if name not in SOURCES:
         raise ValueError(f"source {name!r}: allowed are {', '.join(SOURCES)}")
-    token = _source.set(name)
-    try:
-        yield
-    finally:
-        _source.reset(token)
+    return _within(_source, name)
 
 
-@contextmanager
-def watch() -> Iterator[list[dict[str, Any]]]:
+def watch() -> AbstractContextManager[list[dict[str, Any]]]:
     """Collects the rows logged inside the block, beside writing them: how a trial learns what its run cost."""
-    rows: list[dict[str, Any]] = []
-    token = _watched.set(rows)
-    try:
-        yield rows
-    finally:
-        _watched.reset(token)
+    return _within(_watched, [])
 
 
 def new_run_id() -> str:

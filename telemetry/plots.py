@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from telemetry.edge import cli
 from telemetry.edge.files import CHARTS, Repo, write_atomic
 from telemetry.logger import FIELD
-from telemetry.read.rows import Window, add_window_flags, quoted, window_of
+from telemetry.read.rows import Window, quoted, window_of, with_window_flags
 
 if TYPE_CHECKING:
     from telemetry.read.figures import Series
@@ -93,9 +93,9 @@ def _floats(column: Any) -> Any:
 
 
 def parser() -> cli.Parser:
-    parser = cli.Parser("Draw reward, cost and latency of the agents to telemetry/charts/*.png.")
-    add_window_flags(parser)
-    return parser
+    return with_window_flags(
+        cli.Parser("Draw reward, cost and latency of the agents to telemetry/charts/*.png.")
+    )
 
 
 @cli.entry(parser)

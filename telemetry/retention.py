@@ -58,37 +58,43 @@ def seal(repo: Repo, today: date | None = None, at: Callable[[str], None] = _not
     from datetime import UTC, datetime
 
     day = (today or datetime.now(UTC).date()).isoformat()
-    with _only_sealer(repo):
+    path = repo / SEALED / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Stopped("another seal is running") from None
         recover(repo, at)
         now = store.snapshot(repo)
         if now.log is None:
             return Sealed({}, 0, 0, 0)
         with now.log as log:
-            return _seal(repo, log, _whole_lines(log, now.size), day, at)
+            torn = next(rows.backwards(log, now.size))  # a tail left to the next writer to close off
+            return _seal(repo, log, now.size - len(torn), day, at)
 
 
 def _seal(repo: Repo, log: IO[bytes], size: int, today: str, at: Callable[[str], None]) -> Sealed:
     staging = repo / store.STAGING
     staging.mkdir(parents=True)
     at("staging made")
-    split = _split(log, size, today, staging)
+    counts, kept, first = _split(log, size, today, staging)
     at("lines split")
-    if not split.rows:
+    if not counts:
         shutil.rmtree(staging)
-        return Sealed({}, split.kept, size, 0)
+        return Sealed({}, kept, size, 0)
     name = f"{today}-{os.urandom(4).hex()}.parquet"
-    for day, count in split.rows.items():
+    for day, count in counts.items():
         _to_parquet(staging / f"dt={day}.jsonl", staging / f"dt={day}-{name}", count)
         at(f"parquet of {day}")
-    files = {f"dt={day}-{name}": f"dt={day}/{name}" for day in split.rows}
-    first = {"offset": split.offset, "line": split.first.decode()}
+    files = {f"dt={day}-{name}": f"dt={day}/{name}" for day in counts}
     write_json(staging / store.COMMIT, {"first": first, "files": files})
     at("commit written")
     written = sum((staging / file).stat().st_size for file in files)
     with _exchanged(repo / logger.LOG_PATH, log, staging / "live.jsonl", size, at):
         at("log renamed")
         _put_in_place(repo, at)
-    return Sealed(split.rows, split.kept, size, written)
+    return Sealed(counts, kept, size, written)
 
 
 def recover(repo: Repo, at: Callable[[str], None] = _nothing) -> None:
@@ -121,39 +127,17 @@ def _put_in_place(repo: Repo, at: Callable[[str], None]) -> None:
     at("staging removed")
 
 
-@contextmanager
-def _only_sealer(repo: Repo) -> Iterator[None]:
-    path = repo / SEALED / ".lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Stopped("another seal is running") from None
-        yield
+def _split(
+    log: IO[bytes], size: int, today: str, staging: Path
+) -> tuple[dict[str, int], int, dict[str, Any]]:
+    """Write each finished day's events to a file of its own, and what stays to `live.jsonl`.
 
-
-def _whole_lines(log: IO[bytes], size: int) -> int:
-    """How many bytes of the log are whole lines; a torn tail is left to the next writer to close off."""
-    return size - len(next(rows.backwards(log, size)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """The lines of finished days, counted, and the first of them."""
-
-    rows: dict[str, int]
-    kept: int
-    offset: int
-    first: bytes
-
-
-def _split(log: IO[bytes], size: int, today: str, staging: Path) -> _Split:
-    """Write each finished day's events to a file of its own, and what stays to `live.jsonl`."""
+    Gives the rows by day, how many lines stay, and the first line that does not, with its offset.
+    """
     counts: dict[str, int] = {}
     buffers: dict[str, list[bytes]] = {"": []}
-    held = kept = 0
-    first, offset, position = b"", 0, 0
+    held = kept = position = 0
+    first: dict[str, Any] = {}
     log.seek(0)
     while position < size and (line := log.readline()):
         event = sealable(line)
@@ -162,8 +146,7 @@ def _split(log: IO[bytes], size: int, today: str, staging: Path) -> _Split:
             buffers[""].append(line)
             kept += bool(line.strip())
         else:
-            if not counts:
-                first, offset = line, position
+            first = first or {"offset": position, "line": line.decode()}
             counts[day] = counts.get(day, 0) + 1
             buffers.setdefault(day, []).append(_columns(event))
         position += len(line)
@@ -172,7 +155,7 @@ def _split(log: IO[bytes], size: int, today: str, staging: Path) -> _Split:
             _flush(buffers, staging)
             held = 0
     _flush(buffers, staging)
-    return _Split(dict(sorted(counts.items())), kept, offset, first)
+    return dict(sorted(counts.items())), kept, first
 
 
 def _flush(buffers: dict[str, list[bytes]], staging: Path) -> None:

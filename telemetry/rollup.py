@@ -19,7 +19,7 @@ from telemetry.edge import cli
 from telemetry.edge.files import SUMMARY, Repo, here, write_json
 from telemetry.read import store
 from telemetry.read.intervals import Mean
-from telemetry.read.rows import LAST_N, Window, add_window_flags, in_utc
+from telemetry.read.rows import LAST_N, Window, in_utc, with_window_flags
 
 # Runs on DuckDB and PostgreSQL alike. `lines` is the view of telemetry.read.store.
 CELLS_SQL: Final = """
@@ -142,12 +142,11 @@ def _rewards(cells: Iterable[Cell]) -> dict[str, Mean]:
     """The mean reward under each scoring version, the version seen last at the end."""
     rewarded = [cell for cell in cells if cell.rewarded]
     versions = _by(rewarded, lambda cell: cell.scoring_version or "unknown")
-    last = sorted(versions, key=lambda name: (max(cell.last_ts for cell in versions[name]), name))
-    parts = {
-        name: [(cell.rewarded, cell.reward or 0.0, cell.reward_variance or 0.0) for cell in versions[name]]
-        for name in last
+    last = sorted(versions.items(), key=lambda item: (max(cell.last_ts for cell in item[1]), item[0]))
+    return {
+        name: Mean.pooled((cell.rewarded, cell.reward or 0.0, cell.reward_variance or 0.0) for cell in own)
+        for name, own in last
     }
-    return {name: Mean.pooled(own) for name, own in parts.items()}
 
 
 def _figures(cells: Sequence[Cell]) -> dict[str, Any]:
@@ -187,9 +186,9 @@ def _errors_by_kind(cells: Iterable[Cell]) -> dict[str, int]:
 
 
 def parser() -> cli.Parser:
-    parser = cli.Parser("Sum up telemetry by agent, source and day in telemetry/summary.json.")
-    add_window_flags(parser)
-    return parser
+    return with_window_flags(
+        cli.Parser("Sum up telemetry by agent, source and day in telemetry/summary.json.")
+    )
 
 
 @cli.entry(parser)

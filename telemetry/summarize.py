@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from telemetry import logger, rollup
 from telemetry.edge import cli
 from telemetry.edge.files import Repo, here
-from telemetry.read.rows import LAST_N, Window, add_window_flags, window_of
+from telemetry.read.rows import LAST_N, Window, window_of, with_window_flags
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,8 +62,7 @@ def agents_table(summary: dict[str, Any], wide: bool = True) -> Table:
             reward(figures["avg_reward"], figures["reward_interval_95"]),
         ]
         if wide:
-            cells.append(duration(figures["p99_latency_ms"]))
-            cells.append(money(figures["total_cost_usd"]))
+            cells += [duration(figures["p99_latency_ms"]), money(figures["total_cost_usd"])]
             cells.append(figures["last_ts"][:16].replace("T", " "))
         table.add_row(Text(name), *cells)
     return table
@@ -113,9 +112,7 @@ def reward(mean: float | None, interval: list[float] | None) -> str:
 
 
 def parser() -> cli.Parser:
-    parser = cli.Parser("Show telemetry by agent as a table.")
-    add_window_flags(parser)
-    return parser
+    return with_window_flags(cli.Parser("Show telemetry by agent as a table."))
 
 
 @cli.entry(parser)

@@ -67,13 +67,12 @@ def pull(root: Path, days: int = DAYS) -> int:
     for path in sorted(listed, key=lambda path: (path.split("/dt=")[-1], path)):
         match = SEGMENT.fullmatch(path)
         if match and match[2] >= oldest and path not in known:
-            fresh.append((match[1], path))
-    for name, path in fresh:
-        target = root / LOGS[name]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("ab") as log:
-            log.write(_git(root, "cat-file", "blob", f"{tip}:{path}"))
-    _remember(root, [*state.segments, *(path for _, path in fresh)])
+            target = root / LOGS[match[1]]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("ab") as log:
+                log.write(_git(root, "cat-file", "blob", f"{tip}:{path}"))
+            fresh.append(path)
+    _remember(root, [*state.segments, *fresh])
     return len(fresh)
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import Repo, here, working_in
@@ -20,6 +21,7 @@ BAD_INPUT = 2  # one line on stderr names the file and the field; nothing was wr
 STOPPED = 3  # budget or outage; partial rows are saved
 
 _finding = ""
+N = TypeVar("N", int, float)
 OURS = ("telemetry", "agents", "eval", "meta")
 
 
@@ -39,19 +41,26 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"{self.prog}: {message} (see --help)\n")
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """The `type=` of a flag that takes a whole number of at least `least`."""
+def _taking(convert: Callable[[str], N], fits: Callable[[N], bool], allowed: str) -> Callable[[str], N]:
+    """The `type=` of a flag that takes what fits."""
 
-    def convert(text: str) -> int:
+    def checked(text: str) -> N:
         try:
-            value = int(text) if text.isascii() else least - 1
+            value = convert(text)
         except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text}: must be a whole number >= {least}")
+            value = None
+        if value is None or not fits(value):
+            raise argparse.ArgumentTypeError(f"{text}: must be a {allowed}")
         return value
 
-    return convert
+    return checked
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """The `type=` of a flag that takes a whole number of at least `least`."""
+    return _taking(
+        lambda text: int(text.encode("ascii")), lambda value: value >= least, f"whole number >= {least}"
+    )
 
 
 def number(*, zero: bool = False, most: float = math.inf) -> Callable[[str], float]:
@@ -59,16 +68,10 @@ def number(*, zero: bool = False, most: float = math.inf) -> Callable[[str], flo
     least = ">= 0" if zero else "> 0"
     allowed = least if most == math.inf else f"{least} and <= {most:g}"
 
-    def convert(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not (math.isfinite(value) and 0 <= value <= most) or (value == 0 and not zero):
-            raise argparse.ArgumentTypeError(f"{text}: must be a number {allowed}")
-        return value
+    def fits(value: float) -> bool:
+        return math.isfinite(value) and value <= most and (value > 0 or (zero and value == 0))
 
-    return convert
+    return _taking(float, fits, f"number {allowed}")
 
 
 Body = Callable[[argparse.Namespace, Repo], int]
@@ -91,26 +94,11 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
                     raise BadInput(f"--root {root}: no such directory")
                 with working_in(root) as repo:
                     return body(args, repo)
-            except BadInput as problem:
-                print(f"error: {_one_line(problem)}", file=sys.stderr)
-                return BAD_INPUT
-            except ModuleNotFoundError as problem:
-                package = str(problem.name).partition(".")[0]
-                if package in OURS:  # a bug, not a matter of setting up
-                    raise
-                print(f"error: {package} is not installed here: run make, or activate .venv", file=sys.stderr)
-                return BAD_INPUT
-            except Stopped as stop_early:
-                print(f"stopped early: {_one_line(stop_early)}", file=sys.stderr)
-                return STOPPED
             except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return OK
-            except KeyboardInterrupt:
-                print("stopped early: interrupted", file=sys.stderr)
-                return STOPPED
-            except OSError as problem:
-                code, told = _file_trouble(problem)
+            except (BadInput, Stopped, ModuleNotFoundError, KeyboardInterrupt, OSError) as problem:
+                code, told = _ending(problem)
                 print(told, file=sys.stderr)
                 return code
 
@@ -119,18 +107,26 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
     return decorate
 
 
-def _file_trouble(problem: OSError) -> tuple[int, str]:
-    """Exit code and line for a file that cannot be read or written; trouble of another sort is a bug and goes on."""
-    path = problem.filename2 or problem.filename
-    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-        return STOPPED, f"stopped early: {f'{path}: ' if path else ''}{problem.strerror}"
-    if path is None or problem.strerror is None:
-        raise problem
-    return BAD_INPUT, f"error: {path}: {problem.strerror}"
-
-
-def _one_line(problem: Exception) -> str:
-    return " ".join(str(problem).split())
+def _ending(problem: BaseException) -> tuple[int, str]:
+    """Exit code and line for what a person can mend; trouble of another sort is a bug and goes on."""
+    if isinstance(problem, KeyboardInterrupt):
+        return STOPPED, "stopped early: interrupted"
+    if isinstance(problem, ModuleNotFoundError):
+        package = str(problem.name).partition(".")[0]
+        if package in OURS:
+            raise problem
+        return BAD_INPUT, f"error: {package} is not installed here: run make, or activate .venv"
+    if isinstance(problem, OSError):
+        path = problem.filename2 or problem.filename
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            return STOPPED, f"stopped early: {f'{path}: ' if path else ''}{problem.strerror}"
+        if path is None or problem.strerror is None:
+            raise problem
+        return BAD_INPUT, f"error: {path}: {problem.strerror}"
+    line = " ".join(str(problem).split())
+    return (
+        (STOPPED, f"stopped early: {line}") if isinstance(problem, Stopped) else (BAD_INPUT, f"error: {line}")
+    )
 
 
 def found(sentence: str) -> str:

@@ -29,19 +29,15 @@ def _settled(changed_ns: int) -> bool:
     return time.time_ns() - changed_ns > (100_000_000 if changed_ns % 1_000_000_000 else 2_000_000_000)
 
 
-def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
-    """Replace `path` whole or not at all; its directory is made if need be.
-
-    `durable` also holds across a power cut, at some milliseconds a file: not needed for what the next run rewrites.
-    """
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Replace `path` whole or not at all, also across a power cut; its directory is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with scratch.open("wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+            file.flush()
+            os.fsync(file.fileno())
         scratch.replace(path)
     except BaseException:
         scratch.unlink(missing_ok=True)
@@ -55,9 +51,9 @@ def as_json(value: object) -> str:
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_json(path: Path, value: object, *, durable: bool = True) -> None:
+def write_json(path: Path, value: object) -> None:
     """A file of such JSON."""
-    write_atomic(path, as_json(value), durable=durable)
+    write_atomic(path, as_json(value))
 
 
 # What people and pull requests change.

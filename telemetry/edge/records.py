@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 import types
@@ -114,7 +113,7 @@ def _loaded(text: str | bytes, by: Any) -> Any:
         raise ValueError(" ".join(str(error).split())) from None
 
 
-@functools.cache
+@cache
 def _plain() -> Any:
     """The fast safe loader, which also refuses a key given twice: YAML itself would silently keep the last."""
     import yaml
@@ -137,7 +136,7 @@ def _plain() -> Any:
     return _resolving(Loader, lambda tag: tag != f"{_TAG}timestamp")
 
 
-@functools.cache
+@cache
 def _terms() -> Any:
     import yaml
 

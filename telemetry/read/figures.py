@@ -222,11 +222,8 @@ def canvas(title: str, subtitle: str) -> tuple[Figure, Axes]:
 
 
 def _legend(figure: Figure, shown: Sequence[Series], linewidth: float = 0, marker: bool = True) -> None:
-    marks = [one.marker if marker else "" for one in shown]
-    handles = [
-        Line2D([], [], color=one.colour, linewidth=linewidth, marker=mark, markersize=8)
-        for one, mark in zip(shown, marks, strict=True)
-    ]
+    line: dict[str, Any] = {"linewidth": linewidth, "markersize": 8}
+    handles = [Line2D([], [], color=one.colour, marker=one.marker if marker else "", **line) for one in shown]
     style: dict[str, Any] = {"fontsize": 9.5, "labelcolor": INK, "handlelength": 1.4, "columnspacing": 1.6}
     place: dict[str, Any] = {"loc": "outside lower center", "ncols": min(len(shown), 5), "frameon": False}
     figure.legend(handles, [one.name for one in shown], **place, **style)

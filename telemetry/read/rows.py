@@ -69,12 +69,13 @@ class Window:
         return " and ".join(parts)
 
 
-def add_window_flags(parser: cli.Parser) -> None:
-    """The flags that choose runs, the same for every reader."""
+def with_window_flags(parser: cli.Parser) -> cli.Parser:
+    """The parser with the flags that choose runs, the same for every reader."""
     add, last = parser.add_argument, "the last N runs; 0: all (default %(default)s)"
     add("--last-n", type=cli.whole(0), default=LAST_N, metavar="N", help=last)
     add("--since", type=_moment, metavar="TIME", help="only runs from this UTC day or time on")
     add("--source", choices=SOURCES, help="only runs of this source")
+    return parser
 
 
 def window_of(args: argparse.Namespace) -> Window:
@@ -126,33 +127,27 @@ def _with_nan(line: bytes) -> object:
     return event
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """The end of a log: the matching lines and the malformed ones between them."""
+def read_tail(log: IO[bytes], size: int, window: Window) -> tuple[list[bytes], int] | None:
+    """The last matching lines, last first, with the malformed ones between them, and how many matched.
 
-    lines: list[bytes]
-    found: int
-
-
-def read_tail(log: IO[bytes], size: int, window: Window) -> Tail | None:
-    """The last matching lines, read from the end; None if they lie too far back to look for them this way."""
+    None if they lie too far back to look for them this way.
+    """
     kept: list[bytes] = []
     found = seen = 0
     for line in backwards(log, size):
         if not line.strip():
             continue
         event = parse(line)
-        if event is None:
+        matches = event is not None and window.matches(event)
+        if event is None or matches:
             kept.append(line)
-        elif window.matches(event):
-            kept.append(line)
-            found += 1
+        found += matches
         seen += 1
         if found == window.last_n:
             break
         if seen > window.last_n + TAIL_PATIENCE:
             return None
-    return Tail(kept, found)
+    return kept, found
 
 
 def backwards(log: IO[bytes], size: int) -> Iterator[bytes]:

@@ -71,7 +71,7 @@ def _create_views(con: DuckDBPyConnection, now: Snapshot, window: Window, extra:
     live, found = now.log, 0
     if window.last_n and now.log is not None:
         tail = read_tail(now.log, now.size, window)
-        live, found = (now.log, -1) if tail is None else (_spooled(tail.lines), tail.found)
+        live, found = (now.log, -1) if tail is None else (_spooled(tail[0]), tail[1])
     match = window.condition()
     parts = []
     if live is not None:
@@ -98,7 +98,8 @@ def snapshot(repo: Repo) -> Snapshot:
     """The live log and its sealed files, as one consistent pair."""
     with locked(repo) as log:
         size = 0 if log is None else os.fstat(log.fileno()).st_size
-        return Snapshot(log, size, _sealed_files(repo, log))
+        placed = sorted((repo / SEALED).glob("dt=*/*.parquet"))
+        return Snapshot(log, size, (*placed, *committed_but_staged(repo, log)))
 
 
 @contextmanager
@@ -137,11 +138,6 @@ def _spooled(lines: list[bytes]) -> IO[bytes]:
     file.write(b"\n".join(reversed(lines)) + b"\n")
     file.flush()
     return file
-
-
-def _sealed_files(repo: Repo, log: IO[bytes] | None) -> tuple[Path, ...]:
-    """All Parquet files, and those of a seal that was committed but not yet put in place."""
-    return (*sorted((repo / SEALED).glob("dt=*/*.parquet")), *committed_but_staged(repo, log))
 
 
 def committed_but_staged(repo: Repo, log: IO[bytes] | None) -> tuple[Path, ...]:
