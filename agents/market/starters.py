@@ -10,11 +10,6 @@ from agents.domain import Starter
 from telemetry.edge.records import load_yaml
 
 _GIVEN: Final = load_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
-_SCORED: Final = {
-    "risk_score": {"type": "number", "minimum": 0, "maximum": 100},
-    "rationale": {"type": "string", "minLength": 1, "maxLength": 1000},
-}
-_SIGNAL: Final = {"type": "string", "enum": ["oil_up", "oil_down"]}
 
 Case = dict[str, Any]
 
@@ -49,10 +44,6 @@ def _macro_cases(name: str) -> Iterable[Case]:
 
 
 STARTERS: Final = {
-    "headlines": Starter(
-        _GIVEN["headlines"]["prompt"], {"headline_id": {"type": "string"}, **_SCORED}, _headline_cases
-    ),
-    "macro": Starter(
-        _GIVEN["macro"]["prompt"], {"series": {"type": "string"}, "signal": _SIGNAL, **_SCORED}, _macro_cases
-    ),
+    kind: Starter(_GIVEN[kind]["prompt"], _GIVEN[kind]["properties"], cases)
+    for kind, cases in (("headlines", _headline_cases), ("macro", _macro_cases))
 }
