@@ -52,9 +52,8 @@ def cases() -> Iterator[Row]:
 
 def _case(draw: random.Random, case_id: str, defects: list[str], trap: str = "") -> Row:
     as_of = dt.date(2026, 1, 5) + dt.timedelta(days=draw.randrange(300))
-    # Not every agent's items can hold every defect.
-    words = trap in ("extreme", "rounded") or "spoken" in defects
-    agent = draw.choice(["macro_watcher"] if words else list(GIVEN["agents"]))
+    of_series = trap in ("extreme", "rounded") or "spoken" in defects  # other items could not hold it
+    agent = draw.choice(["macro_watcher"] if of_series else list(GIVEN["agents"]))
     items = _items(draw, agent, as_of, draw.randrange(1, 4))
     telemetry, baseline = _telemetry(draw)
     planted, labels = [], []
@@ -74,8 +73,7 @@ def _case(draw: random.Random, case_id: str, defects: list[str], trap: str = "")
         labels.append(wanted("exact", f"[defect={defect}].severity", value=severity))
         if evidence:
             labels.append(wanted("contains", f"[defect={defect}].evidence", any=[evidence], weight=0.5))
-    if trap:
-        _set_trap(draw, trap, agent, items, telemetry, baseline)
+    _set_trap(draw, trap, agent, items, telemetry, baseline)
     expect = [wanted("set_f1", "*.defect:item", values=planted, weight=2), *labels]
     payload = {"agent": agent, "as_of": as_of.isoformat(), "outputs": items}
     payload |= {"telemetry": telemetry, "baseline": baseline}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,16 +48,10 @@ SERIES: Final = [Series(**series) for series in PLAN["series"]]
 
 def trading_days() -> list[dt.date]:
     """Warm-up, sample and the horizon after it, oldest first: weekdays less holidays."""
-
-    def walk(day: dt.date, step: int) -> Iterator[dt.date]:
-        while True:
-            if day.weekday() < 5 and day.isoformat() not in PLAN["holidays"]:
-                yield day
-            day += dt.timedelta(days=step)
-
-    back, ahead = walk(LAST_DAY, -1), walk(LAST_DAY + dt.timedelta(days=1), 1)
-    before = [next(back) for _ in range(WARM_UP + DAYS)]
-    return before[::-1] + [next(ahead) for _ in range(HORIZON)]
+    around = [LAST_DAY + dt.timedelta(days=n) for n in range(-2 * (WARM_UP + DAYS), 5 * HORIZON)]
+    days = [day for day in around if day.weekday() < 5 and day.isoformat() not in PLAN["holidays"]]
+    end = days.index(LAST_DAY) + 1
+    return days[end - WARM_UP - DAYS : end + HORIZON]
 
 
 def macro_path(dice: Dice) -> dict[str, list[float]]:
