@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from telemetry import logger, rollup
 from telemetry.edge import cli
-from telemetry.edge.files import Repo
-from telemetry.read.rows import window_of, with_window_flags
+from telemetry.edge.files import Repo, here
+from telemetry.read.rows import LAST_N, Window, window_of, with_window_flags
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rich.console import Console
     from rich.table import Table
 
@@ -18,12 +20,24 @@ WIDE = 110  # columns of a terminal that take the whole table
 MANY_ERRORS = 0.05  # of an agent's runs: shown in red
 
 
-def show(summary: dict[str, Any], console: Console) -> None:
-    """Print the table, and below it what it cannot say."""
+def summarize(
+    last_n: int = LAST_N,
+    since: datetime | None = None,
+    source: str | None = None,
+    console: Console | None = None,
+    *,
+    repo: Repo | None = None,
+) -> dict[str, Any]:
+    """Print the table of the last `last_n` runs (0: all) and return the summary behind it."""
+    from rich.console import Console
+
+    summary = rollup.summary_of(repo or here(), Window(last_n=last_n, since=since, source=source, kind="run"))
+    console = console or Console(highlight=False)
     if summary["available"]:
         console.print(agents_table(summary, wide=console.width >= WIDE))
     for line in remarks(summary):
         console.print(line, markup=False)
+    return summary
 
 
 def agents_table(summary: dict[str, Any], wide: bool = True) -> Table:
@@ -106,9 +120,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     if args.json:
         cli.tell(args, rollup.summary_of(repo, window_of(args)))
     elif not args.quiet:
-        from rich.console import Console
-
-        show(rollup.summary_of(repo, window_of(args)), Console(highlight=False))
+        summarize(args.last_n, args.since, args.source, repo=repo)
     return cli.OK
 
 

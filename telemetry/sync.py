@@ -23,6 +23,7 @@ from typing import Final
 
 from telemetry import logger
 from telemetry.edge import cli
+from telemetry.edge.cli import set_output
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import HISTORY, Repo, write_atomic, write_json
 from telemetry.edge.git import GitRefused, git
@@ -261,7 +262,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         told = f"{done['new_segments']} new segments from {BRANCH}."
     elif args.action == "pack":
         size = pack(root, args.out)
-        cli.set_output("data", "true" if size else "false")
+        set_output("data", "true" if size else "false")
         done["bytes"] = size
         told = f"{size} bytes of new rows laid aside."
     else:

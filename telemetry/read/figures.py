@@ -63,18 +63,18 @@ def cost_over_time(everyone: Sequence[Series]) -> Figure | None:
 
 
 def _over_time(title: str, unit: str, everyone: Sequence[tuple[Series, Array]]) -> Figure | None:
-    finite = [(one, values, np.isfinite(values)) for one, values in everyone]
-    known = [(one, one.ts[own], values[own]) for one, values, own in finite if own.any()]
+    known = [(one, values) for one, values in everyone if np.isfinite(values).any()]
     if not known:
         return None
-    drawn = [values for *_, values in known]
+    drawn = [values[np.isfinite(values)] for _, values in known]
     what = "the lines are rolling means over a twentieth of an agent's runs"
     figure, axes = canvas(title, f"{_runs(drawn)}; {what}")
-    for one, ts, values in known:
-        _points(axes, one, ts, values)
-        span = max(5, len(values) // SMOOTH)
-        if len(values) >= span:
-            line = _last_per_step(ts[span - 1 :], rolling_mean(values, span), one.ts)
+    for (one, values), finite in zip(known, drawn, strict=True):
+        ts = one.ts[np.isfinite(values)]
+        _points(axes, one, ts, finite)
+        span = max(5, len(finite) // SMOOTH)
+        if len(finite) >= span:
+            line = _last_per_step(ts[span - 1 :], rolling_mean(finite, span), one.ts)
             axes.plot(*line, color="white", linewidth=4.5, solid_joinstyle="round", zorder=3)
             axes.plot(*line, color=one.colour, linewidth=2.2, solid_joinstyle="round", zorder=4)
     _robust_limits(axes, np.concatenate(drawn))
@@ -83,7 +83,7 @@ def _over_time(title: str, unit: str, everyone: Sequence[tuple[Series, Array]]) 
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     axes.set_xlabel("time (UTC)")
-    _legend(figure, [one for one, *_ in known], linewidth=2.5, marker=False)
+    _legend(figure, [one for one, _ in known], linewidth=2.5, marker=False)
     return figure
 
 

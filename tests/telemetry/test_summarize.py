@@ -8,16 +8,14 @@ import json
 import pytest
 from rich.console import Console
 
-from telemetry import rollup, summarize
+from telemetry import summarize
 from telemetry.edge import cli
-from telemetry.edge.files import here
-from telemetry.read.rows import Window
 from tests.worlds.eventlog import AGENTS, line, write, write_events
 
 
 def printed(width: int, last_n: int = 5000) -> str:
     console = Console(file=io.StringIO(), width=width)
-    summarize.show(rollup.summary_of(here(), Window(last_n, kind="run")), console)
+    summarize.summarize(last_n, console=console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
