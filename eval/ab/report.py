@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.texts.variants import Origin
 from eval.ab import plan
-from eval.ab.guardrails import cost_per_case, guardrails, p95, success_rate
+from eval.ab.guardrails import by_agents, cost_per_case, guardrails, p95, success_rate
 from eval.ab.record import (
     MAX_LOST,
     AgentChange,
@@ -27,6 +27,7 @@ from eval.ab.record import (
 )
 from eval.ab.run import Board, Comparison, Pair, mean_score
 from eval.ab.sequential import LOWER_SHARE, PairedResult, interval
+from eval.trials.results import all_known
 from eval.trials.trial import Trial
 from telemetry.edge.text import MAX_PREVIEW, cut, redact
 from telemetry.read.intervals import wilson
@@ -39,9 +40,8 @@ def found(board: Board, origins: Mapping[str, Origin]) -> tuple[Test, ...]:
 
 def total_cost(trials: Sequence[Trial]) -> float | None:
     """What they cost together; unknown as soon as one that was answered is unknown."""
-    costs = [trial.cost_usd for trial in trials if trial.counted]
-    known = [cost for cost in costs if cost is not None]
-    return round(sum(known), 6) if len(known) == len(costs) else None
+    known = all_known(trial.cost_usd for trial in trials if trial.counted)
+    return None if known is None else round(sum(known), 6)
 
 
 def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> Test:
@@ -57,6 +57,7 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> Test:
             still = f"better than the champion, but {best.variant} is better still"
             arms[place] = replace(arm, promoted=True) if place == at else replace(arm, reason=still)
     score_a, score_b = _scores(pairs)
+    by_agent = by_agents(pairs)
     return Test(
         prompt=test.prompt,
         agents=test.agents,
@@ -67,8 +68,8 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> Test:
         delta_B_minus_A=None if score_a is None or score_b is None else _rounded(score_b - score_a),
         winner="B" if promoted else "A",
         promoted=promoted,
-        detail_A={agent: _detail([p.champion for p in own]) for agent, own in _grouped(pairs).items()},
-        detail_B={agent: _detail([p.challenger for p in own]) for agent, own in _grouped(pairs).items()},
+        detail_A={agent: _detail([pair.champion for pair in own]) for agent, own in by_agent.items()},
+        detail_B={agent: _detail([pair.challenger for pair in own]) for agent, own in by_agent.items()},
         arms=tuple(arms),
         skipped=test.skipped,
     )
@@ -181,7 +182,7 @@ def _by_agent(one: Comparison) -> dict[str, AgentChange]:
     """The change agent by agent, each with its own interval (of one agent, not of all at once)."""
     changes = {}
     planned = Counter(unit.spec.name for unit in one.units)
-    for agent, own in _grouped(one.pairs).items():
+    for agent, own in by_agents(one.pairs).items():
         differences = [max(-1.0, min(1.0, pair.difference)) for pair in own]
         low, high = interval(differences, one.test.alpha, planned[agent])
         changes[agent] = AgentChange(
@@ -193,13 +194,6 @@ def _by_agent(one: Comparison) -> dict[str, AgentChange]:
             ci_high=_rounded(high),
         )
     return changes
-
-
-def _grouped(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
-    groups: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        groups.setdefault(pair.unit.spec.name, []).append(pair)
-    return dict(sorted(groups.items()))
 
 
 def _figures(trials: Sequence[Trial]) -> Figures:

@@ -122,7 +122,7 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
     tests = ab_report.found(board, origins)
     metadata = replay_metadata(
         git,
-        suites=plan.suites,
+        suites=plan.about["suites"],
         prompts=plan.about["prompts"],
         seen=seen_in(board.seen),
         seed=plan.settings.seed,

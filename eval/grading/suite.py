@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from agents.model.schema import faults, read_schema, schema_problem
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic, write_json
 
@@ -159,8 +160,6 @@ def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
 
 
 def _check(row: Any, where: str) -> None:
-    from agents.model.schema import faults, read_schema, schema_problem
-
     for fault in faults(read_schema(SCHEMA), row):
         raise BadInput(f"{where}: {fault.at('case')}: {fault.said[:300]}")
     for number, wanted in enumerate(row["expect"]):

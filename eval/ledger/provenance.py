@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata as installed
 from pathlib import Path
@@ -52,22 +52,27 @@ def _state(root: Path) -> tuple[str | None, bool | None]:
 class Seen:
     """What the trials of a run say about the model that answered them."""
 
-    models_asked: tuple[str, ...]
-    models_answered: tuple[str, ...]
-    providers: tuple[str, ...]
-    temperatures: tuple[float, ...]
-    price_list_versions: tuple[str, ...]
+    model_asked: tuple[str, ...]
+    model_answered: tuple[str, ...]
+    provider: tuple[str, ...]
+    temperature: tuple[float, ...]
+    price_list_version: tuple[str, ...]
 
 
-def seen_in(trials: Iterable[Trial]) -> Seen:
+def seen_in(trials: Sequence[Trial]) -> Seen:
     """Each distinct value once, sorted."""
-    found: tuple[set[Any], ...] = (set(), set(), set(), set(), set())
-    for trial in trials:
-        temperatures = [turn.get("temperature") for turn in trial.turns]
-        singles = ([trial.model], [trial.model_answered], [trial.provider])
-        for values, into in zip((*singles, temperatures, [trial.price_list_version]), found, strict=True):
-            into.update(value for value in values if value is not None)
-    return Seen(*(tuple(sorted(values)) for values in found))
+    temperatures = (turn.get("temperature") for trial in trials for turn in trial.turns)
+    return Seen(
+        _distinct(trial.model for trial in trials),
+        _distinct(trial.model_answered for trial in trials),
+        _distinct(trial.provider for trial in trials),
+        _distinct(temperatures),
+        _distinct(trial.price_list_version for trial in trials),
+    )
+
+
+def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(sorted({value for value in values if value is not None}))
 
 
 def replay_metadata(
@@ -88,11 +93,7 @@ def replay_metadata(
         "scoring_version": SCORING_VERSION,
         "suites": dict(suites),
         "prompts": dict(prompts),
-        "model_asked": _one_or_list(seen.models_asked),
-        "model_answered": _one_or_list(seen.models_answered),
-        "provider": _one_or_list(seen.providers),
-        "temperature": _one_or_list(seen.temperatures),
-        "price_list_version": _one_or_list(seen.price_list_versions),
+        **{name: _one_or_list(getattr(seen, name)) for name in Seen.__slots__},
         "seed": seed,
         "packages": dict(packages()),
         **more,
@@ -102,12 +103,8 @@ def replay_metadata(
 def model_identity(model: object) -> dict[str, str | None]:
     """What a model is before it answered anything: for the key of a journal, and of a decision."""
     inner = getattr(model, "inner", model)  # a cap around a model is not another model
-    provider = getattr(inner, "provider", None) or type(inner).__name__
-    return {
-        "provider": str(provider),
-        "model": getattr(inner, "model", None),
-        "base_url": getattr(inner, "base_url", None),
-    }
+    named = {name: getattr(inner, name, None) for name in ("provider", "model", "base_url")}
+    return {**named, "provider": str(named["provider"] or type(inner).__name__)}
 
 
 @functools.cache
@@ -123,6 +120,4 @@ def packages() -> Mapping[str, str]:
 
 
 def _one_or_list(values: tuple[Any, ...]) -> Any:
-    if not values:
-        return None
-    return values[0] if len(values) == 1 else list(values)
+    return list(values) if len(values) > 1 else next(iter(values), None)

@@ -23,7 +23,7 @@ from eval.ledger.provenance import GitState, model_identity, replay_metadata, se
 from eval.trials.journal import Journal
 from eval.trials.pool import Build, Job, run_all
 from eval.trials.progress import Progress
-from eval.trials.results import Summary, deliberation_rows, result_row, summarise
+from eval.trials.results import Summary, all_known, deliberation_rows, result_row, summarise
 from eval.trials.shards import read_shards
 from eval.trials.trial import Trial
 from telemetry import logger
@@ -88,9 +88,9 @@ class Evaluation:
     @property
     def spent_usd(self) -> float | None:
         """Unknown as soon as one agent's is."""
-        costs = [each.summary.cost_usd for each in self.agents if each.summary.tokens_in is not None]
-        known = [cost for cost in costs if cost is not None]
-        return round(sum(known), 9) if len(known) == len(costs) else None
+        called = [each.summary for each in self.agents if each.summary.tokens_in is not None]
+        known = all_known(summary.cost_usd for summary in called)
+        return None if known is None else round(sum(known), 9)
 
     @property
     def inconclusive(self) -> bool:

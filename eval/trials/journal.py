@@ -6,7 +6,6 @@ for another prompt, suite, model or seed: it is started afresh. A line torn by a
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import json
@@ -14,7 +13,6 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from telemetry import logger
@@ -60,23 +58,16 @@ class Journal:
         """Put one finished trial on record; it counts as done once this returns."""
         self._write({"identity": identity, "row": row})
 
-    def close(self) -> None:
-        """Let go of the file; the next run may resume from it."""
-        os.close(self._file)
-
     def remove(self) -> None:
         """The run is complete and written elsewhere: nothing is left to resume."""
         self.path.unlink(missing_ok=True)
-        self.close()
 
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with contextlib.suppress(OSError):  # removed within the block: closed already
-            self.close()
+    def __exit__(self, *_: object) -> None:
+        """Let go of the file; the next run may resume from it."""
+        os.close(self._file)
 
     def _open(self) -> int:
         self.path.parent.mkdir(parents=True, exist_ok=True)

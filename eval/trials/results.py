@@ -117,13 +117,11 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
     errors = Counter(str(trial.error_kind) for trial in trials if not trial.counted)
     missing = errors.total() + planned - len(trials)
     rates = _rates(counted)
-    by_mark, by_tag = (
-        _grouped(marked, lambda one: one.scores),
-        _grouped(counted, lambda t: cases[t.case_id].tags),
-    )
+    by_mark = grouped(marked, lambda one: one.scores)
+    by_tag = grouped(counted, lambda trial: cases[trial.case_id].tags)
     tokens_in, tokens_out = (
-        None if total is None else int(total)
-        for total in (_known_sum([t.tokens_in for t in called]), _known_sum([t.tokens_out for t in called]))
+        None if (total := _known_sum(getattr(trial, name) for trial in called)) is None else int(total)
+        for name in ("tokens_in", "tokens_out")
     )
     return Summary(
         planned=planned,
@@ -146,7 +144,7 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
         },
         p50_latency_ms=_percentile([trial.latency_ms for trial in counted], 0.50),
         p95_latency_ms=_percentile([trial.latency_ms for trial in counted], 0.95),
-        cost_usd=_known_sum([trial.cost_usd for trial in called]),
+        cost_usd=_known_sum(trial.cost_usd for trial in called),
         unpriced=sum(trial.cost_usd is None for trial in called),
         tokens_in=tokens_in,
         tokens_out=tokens_out,
@@ -168,7 +166,15 @@ def _rationales(output: Any) -> Iterable[str]:
                 yield said
 
 
-def _grouped(items: Iterable[T], names: Callable[[T], Iterable[str]]) -> dict[str, list[T]]:
+def all_known(values: Iterable[float | None]) -> list[float] | None:
+    """The values; None if any is unknown: a sum with a hole in it is not a sum."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(found) else None
+
+
+def grouped(items: Iterable[T], names: Callable[[T], Iterable[str]]) -> dict[str, list[T]]:
+    """The items by each of their names, in the order of names."""
     groups: dict[str, list[T]] = {}
     for item in items:
         for name in names(item):
@@ -187,11 +193,10 @@ def _mean(values: Iterable[float]) -> float | None:
     return round(math.fsum(known) / len(known), 6) if known else None
 
 
-def _known_sum(values: Sequence[float | None]) -> float | None:
-    """None if nothing is known, or anything is not: a sum with a hole in it is not a sum."""
-    if not values or None in values:
-        return None
-    return round(math.fsum(value for value in values if value is not None), 9)
+def _known_sum(values: Iterable[float | None]) -> float | None:
+    """None if nothing is known, or anything is not."""
+    known = all_known(values)
+    return round(math.fsum(known), 9) if known else None
 
 
 def _percentile(values: Sequence[float], share: float) -> float | None:
