@@ -9,7 +9,6 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +100,7 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
     """Write the files of a new agent, the manifest last; nothing stays if the manifest would not load."""
     from agents.domain import load_domain
     from agents.manifest import load_manifest
+    from agents.model.schema import record
     from eval.grading import suite as suites
     from eval.scaffolding.starter import STARTERS
 
@@ -118,6 +118,8 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
         "eval_suite": SUITES / f"{name}.jsonl",
     }
     _refuse_taken(repo, name, list(paths.values()))
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    one_item = {**draft, "title": f"One item of {name}'s output", **record(**starter.properties)}
     root = repo.root
     sample = INPUTS / f"{kind}.json"  # something to run it on at once, where no domain has a source
     samples = [sample] if domain.open_source is None and not (root / sample).exists() else []
@@ -127,7 +129,7 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
         write_atomic(
             root / paths["prompt"], starter.prompt.replace("{title}", name.replace("_", " ").capitalize())
         )
-        write_json(root / paths["output_schema"], _schema(name, starter.properties))
+        write_json(root / paths["output_schema"], one_item)
         cases = list(starter.cases(name))
         for path in samples:
             write_json(root / path, cases[0]["input"])
@@ -145,18 +147,6 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
                 write_atomic(file, content)
         raise
     return [*paths.values(), *samples, SUITES / suites.LOCK, MANIFEST]
-
-
-def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of one item of the output list."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"One item of {name}'s output",
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(properties),
-        "properties": dict(properties),
-    }
 
 
 def with_agent(manifest: str, name: str, kind: str, paths: dict[str, Path]) -> str:

@@ -23,7 +23,7 @@ from eval.ab.run import Board, merge, run
 from eval.ledger.history import append_history
 from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
-from eval.trials.shards import read_shards, shard_file
+from eval.trials.shards import journal_file, read_shards
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, SCRATCH, Repo
@@ -82,8 +82,8 @@ def _measured(repo: Repo, night: Night, manifest: Manifest) -> Board:
     plan = make_plan(repo, manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
         return Board(plan)
-    path = JOURNAL if night.shard[1] == 1 else shard_file(SHARDS, night.shard)
-    with Journal(repo / path, plan.about, resume=not settings.force) as journal:
+    path = repo / journal_file(JOURNAL, SHARDS, night.shard)
+    with Journal(path, plan.about, resume=not settings.force) as journal:
         return run(plan, model, journal, ask, night.shard, quiet=night.quiet)
 
 
