@@ -20,8 +20,7 @@ from eval.ab.memory import KEPT, Memory, compared
 from eval.ab.plan import Plan, make_plan
 from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
 from eval.ab.run import Board, merge, run
-from eval.ledger.history import append_history
-from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
+from eval.ledger.provenance import GitState, append_history, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
 from eval.trials.shards import journal_file, read_shards
 from telemetry.edge.cli import job_summary, set_output

@@ -1,7 +1,8 @@
 """With what exactly something was measured: the replay metadata in every result, report and decision.
 
 Enough to run the same thing again: the code (commit, dirty flag), the suites and prompts (hashes), the model (asked and
-answered, provider, temperature, seed), the prices and the packages.
+answered, provider, temperature, seed), the prices and the packages. And how the scores developed with it: one line per
+run in `eval/history.jsonl`, only if a model was really called.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from dataclasses import dataclass
 from importlib import metadata as installed
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agents.base import start
 from telemetry import logger
-from telemetry.edge.files import Repo
+from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.git import GitRefused, git
 from telemetry.logger import SCORING_VERSION
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
+
+RunType = Literal["eval", "ab_test", "night"]
 
 # What a score may depend on.
 PACKAGES = ("genai-prices", "jsonschema-rs", "numpy", "openai", "orjson", "pyyaml")
@@ -98,6 +101,14 @@ def replay_metadata(
         "packages": dict(packages()),
         **more,
     }
+
+
+def append_history(
+    repo: Repo, run_type: RunType, summary: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> None:
+    """Add one line: when, what kind of run, its figures, and what it was measured with."""
+    row = {"ts": logger.utc_now(), "run_type": run_type, "summary": summary, "metadata": metadata}
+    logger.append(logger.encode(row), repo / HISTORY)
 
 
 def model_identity(model: object) -> dict[str, str | None]:

@@ -38,6 +38,18 @@ def entries(data: bytes) -> tuple[dict[str, Any], Rows]:
     return dict(orjson.loads(first)), {tuple(entry["identity"]): entry["row"] for entry in found}
 
 
+def only_opened(path: Path) -> int | None:
+    """A file held by one process at a time, None if another has it; it is let go with the process, however it ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
+
+
 class Journal:
     """Rows of finished trials by identity, on disk as they come. One writer at a time: a second one is refused.
 
@@ -47,7 +59,10 @@ class Journal:
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool = True) -> None:
         self.path, self.key = path, key_of(about)
         self.rows: Rows = {}
-        self._file = self._open()
+        file = only_opened(path)
+        if file is None:
+            raise Stopped(f"{path}: another run is at work on this; wait for it to end")
+        self._file = file
         fresh = time.time() - os.fstat(self._file).st_mtime <= MAX_AGE_S
         keep = self._read() if resume and fresh else 0
         os.ftruncate(self._file, keep)
@@ -68,16 +83,6 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         """Let go of the file; the next run may resume from it."""
         os.close(self._file)
-
-    def _open(self) -> int:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            raise Stopped(f"{self.path}: another run is at work on this; wait for it to end") from None
-        return file
 
     def _read(self) -> int:
         """Load the rows that belong to our key; returns how many bytes of the file are whole lines of them."""
