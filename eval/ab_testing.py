@@ -32,9 +32,8 @@ def ab_test_prompts(
     from eval.ab.session import Night, run_night
 
     settings = {"trials": min_trials, "min_effect": promote_if_delta}
-    report: dict[str, Any] = plain(
-        run_night(here(), Night(tuple(map(str, prompt_paths)), settings, quiet=True))
-    )
+    night = Night(tuple(map(str, prompt_paths)), settings, quiet=True)
+    report: dict[str, Any] = plain(run_night(here(), night))
     return report
 
 
@@ -63,6 +62,7 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run a night, tell what came of it."""
+    from eval.ab.record import MAX_LOST
     from eval.ab.session import run_night
 
     night = _night(args)
@@ -73,12 +73,6 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     except KeyboardInterrupt:
         raise Stopped("interrupted; the same command goes on where it was") from None
     _tell(report, args)
-    return _exit_code(report)
-
-
-def _exit_code(report: Report) -> int:
-    from eval.ab.record import MAX_LOST
-
     outage = any(arm.verdict == "inconclusive" and arm.failed_calls > MAX_LOST for _, arm in report.arms)
     if report.status == "stopped" or outage:
         return cli.STOPPED

@@ -109,9 +109,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     one_at_a_time(args)
     manifest = load_manifest(repo)
     taken = ("split", "trials", "shard", "resume", "judge_calls", "quiet")
-    options = Options(
-        **{name: getattr(args, name) for name in taken}, ask=model_options(args).within(manifest.budget)
-    )
+    ask = model_options(args).within(manifest.budget)
+    options = Options(**{name: getattr(args, name) for name in taken}, ask=ask)
     targets = _targets(repo, args, manifest)
     whole = SCRATCH / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"
     journal = journal_file(whole, SHARDS, options.shard)
@@ -160,9 +159,8 @@ def _tell(done: Evaluation, args: argparse.Namespace) -> None:
     titles = ["agent", "counted", "passed", "success", "score", "errors", "p95 ms", "cost"]
     job_summary(f"### {heading}\n\n{table(titles, rows)}")
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in [titles, *rows]
-    ]
+    first, *others = widths
+    lines = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in [titles, *rows]]
     if args.shard[1] > 1:
         lines.append(f"shard done; sum up with --merge {SHARDS} once all are there")
     value = {

@@ -21,14 +21,11 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.scaffold")
-    made.add_argument(
-        "name", nargs="?", metavar="NAME", help="of the new agent: a-z, 0-9 and _, starting with a letter"
-    )
-    made.add_argument("--inputs", metavar="KIND", help="what it reads (default: the domain's first starter)")
-    made.add_argument(
-        "--clear-example", action="store_true", help="remove the shipped agents and all that is theirs"
-    )
-    made.add_argument("--yes", action="store_true", help="... without asking")
+    add, named = made.add_argument, "of the new agent: a-z, 0-9 and _, starting with a letter"
+    add("name", nargs="?", metavar="NAME", help=named)
+    add("--inputs", metavar="KIND", help="what it reads (default: the domain's first starter)")
+    add("--clear-example", action="store_true", help="remove the shipped agents and all that is theirs")
+    add("--yes", action="store_true", help="... without asking")
     return made
 
 
@@ -126,9 +123,8 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
     lock = root / SUITES / suites.LOCK
     before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
     try:
-        write_atomic(
-            root / paths["prompt"], starter.prompt.replace("{title}", name.replace("_", " ").capitalize())
-        )
+        title = name.replace("_", " ").capitalize()
+        write_atomic(root / paths["prompt"], starter.prompt.replace("{title}", title))
         write_json(root / paths["output_schema"], one_item)
         cases = list(starter.cases(name))
         for path in samples:

@@ -65,10 +65,9 @@ def _clearly_worse(pairs: Sequence[Pair]) -> Guardrail:
         changes = [success_rate(pair.challenger) - success_rate(pair.champion) for pair in own]
         low, high = interval(changes, WORSE_ALPHA)
         if high < 0:
-            deepest = min(deepest, fmean(changes))
-            worse.append(
-                f"{agent} {100 * fmean(changes):+.1f} points ({100 * low:+.1f} .. {100 * high:+.1f})"
-            )
+            mean = fmean(changes)
+            deepest = min(deepest, mean)
+            worse.append(f"{agent} {100 * mean:+.1f} points ({100 * low:+.1f} .. {100 * high:+.1f})")
     return Guardrail("any agent clearly worse", "none", ", ".join(worse) or "none", not worse, deepest)
 
 

@@ -234,10 +234,8 @@ def _preview(value: Any) -> str:
 
 
 def _diff(champion: str, challenger: str, name: str) -> str:
-    lines = difflib.unified_diff(
-        champion.splitlines(), challenger.splitlines(), "champion", name, n=2, lineterm=""
-    )
-    return "\n".join(lines)
+    texts = champion.splitlines(), challenger.splitlines()
+    return "\n".join(difflib.unified_diff(*texts, "champion", name, n=2, lineterm=""))
 
 
 def _rounded(value: float) -> float:

@@ -168,9 +168,8 @@ def _command(plan: Plan) -> str:
 
 def _run_url() -> dict[str, str]:
     """Where this run's log is, if GitHub runs it."""
-    server, name, run = (
-        os.environ.get(f"GITHUB_{part}", "") for part in ("SERVER_URL", "REPOSITORY", "RUN_ID")
-    )
+    parts = ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    server, name, run = (os.environ.get(f"GITHUB_{part}", "") for part in parts)
     if not (server and name and run.isdigit()):
         return {}
     return {"run_id": run, "run_url": f"{server}/{name}/actions/runs/{run}"}

@@ -162,11 +162,9 @@ def set_f1(found: Any, wanted: Mapping[str, Any]) -> Scored:
     hits = (got & due).total()
     if hits == got.total() == due.total():
         return 1.0, "equal sets"
-    extra, lacking = list((got - due).elements()), list((due - got).elements())
-    f1 = 2 * hits / (got.total() + due.total())
-    return f1, "; ".join(
-        f"{word} {', '.join(keys)}" for word, keys in (("missed", lacking), ("false alarm", extra)) if keys
-    )
+    wrong = {"missed": list((due - got).elements()), "false alarm": list((got - due).elements())}
+    told = [f"{word} {', '.join(keys)}" for word, keys in wrong.items() if keys]
+    return 2 * hits / (got.total() + due.total()), "; ".join(told)
 
 
 def numeric(found: Any, wanted: Mapping[str, Any]) -> Scored:

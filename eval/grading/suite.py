@@ -84,11 +84,10 @@ class Suites:
         if check:  # a broken case is told before a missing pin: it has to be mended first
             _cases(data, path, check=True)
         if pinned != digest and not self.allow_unpinned:
-            moved = pinned and f"changed since it was pinned ({pinned[:12]} -> {digest[:12]})"
+            since = f"changed since it was pinned ({pinned[:12]} -> {digest[:12]})" if pinned else ""
             mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
-            raise BadInput(
-                f"{path}: suite {path.stem} {moved or 'is not pinned'}; if that is intended: {mend}"
-            )
+            why = f"suite {path.stem} {since or 'is not pinned'}"
+            raise BadInput(f"{path}: {why}; if that is intended: {mend}")
         # What is pinned was checked when it was pinned, and the hash says it is the same.
         cases = _cases(data, path, check=pinned != digest)
         return Suite(file.stem, path, digest, pinned == digest, cases)

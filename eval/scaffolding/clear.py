@@ -149,17 +149,17 @@ def _goes(module: str, paths: Collection[Path]) -> bool:
     return _within(_source(module), [path.with_suffix("") for path in paths])
 
 
+def _refused(why: str) -> BadInput:
+    return BadInput(f"--clear-example: {why}")
+
+
 def _refuse_changes(repo: Repo) -> None:
     try:
         changed = git(repo.root, "status", "--porcelain").decode().splitlines()
     except (GitRefused, OSError) as problem:
-        raise BadInput(
-            f"--clear-example: only in a git checkout, which can bring it back ({problem})"
-        ) from None
+        raise _refused(f"only in a git checkout, which can bring it back ({problem})") from None
     if changed:
-        raise BadInput(
-            f"--clear-example: uncommitted changes ({changed[0][3:]}, ...); commit or stash them first"
-        )
+        raise _refused(f"uncommitted changes ({changed[0][3:]}, ...); commit or stash them first")
 
 
 def _refuse_users(repo: Repo, paths: Collection[Path], staying: Collection[AgentSpec]) -> None:
@@ -174,14 +174,12 @@ def _refuse_users(repo: Repo, paths: Collection[Path], staying: Collection[Agent
         stem = file.parent if file.name == "__init__.py" else file.with_suffix("")
         if _within(file, paths):
             if stem in agent_of:
-                raise BadInput(
-                    f"--clear-example: {agent_of[stem]} still needs the example: its code is {file}"
-                )
+                raise _refused(f"{agent_of[stem]} still needs the example: its code is {file}")
             continue
         for module in _imports((repo / file).read_bytes()):
             if _goes(module, paths):
                 who = f"{agent_of[stem]} still needs the example" if stem in agent_of else "still needed"
-                raise BadInput(f"--clear-example: {who}: {file} imports {module}")
+                raise _refused(f"{who}: {file} imports {module}")
 
 
 def _imports(source: bytes) -> Iterator[str]:

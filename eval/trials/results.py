@@ -24,6 +24,7 @@ _SHOWN = (  # of a trial, in its row
     *("ok", "score", "latency_ms", "cost_usd", "cost_source", "tokens_in", "tokens_out", "tokens_thinking"),
     *("error", "error_kind", "run_id", "prompt_hash"),
 )
+_DELIBERATED = ("output", "ok", "score", "reasons", "error", "error_kind")  # of a trial, in its deliberation
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,7 @@ def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
     base = {"agent": trial.agent, "case_id": trial.case_id, "trial": trial.trial_no, "run_id": trial.run_id}
     row: dict[str, Any] = {
         **base,
-        **{
-            name: getattr(trial, name) for name in ("output", "ok", "score", "reasons", "error", "error_kind")
-        },
+        **{name: getattr(trial, name) for name in _DELIBERATED},
         "level": "case",
         "messages_sha256": [turn.get("messages_sha256") for turn in trial.turns],
         "rationale": rationale,
@@ -116,7 +115,6 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
     marked = [trial.rubric for trial in counted if trial.rubric]
     errors = Counter(str(trial.error_kind) for trial in trials if not trial.counted)
     missing = errors.total() + planned - len(trials)
-    rates = _rates(counted)
     by_mark = grouped(marked, lambda one: one.scores)
     by_tag = grouped(counted, lambda trial: cases[trial.case_id].tags)
     tokens_in, tokens_out = (
@@ -125,10 +123,8 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
     )
     return Summary(
         planned=planned,
-        counted=rates.counted,
-        passed=rates.passed,
+        **plain(_rates(counted)),
         success_rate=_mean(float(trial.ok is True) for trial in counted),
-        mean_score=rates.mean_score,
         errors=errors.total(),
         errors_by_kind=dict(sorted(errors.items())),
         own_errors_by_kind=dict(sorted(Counter(t.error_kind for t in counted if t.error_kind).items())),

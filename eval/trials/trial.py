@@ -61,9 +61,8 @@ class Recorder(Model):
         finally:
             if asked is not None:
                 hashes = [_short_hash(str(message.get("content"))) for message in messages]
-                asked.append(
-                    {"messages_sha256": hashes, "temperature": options.get("temperature", TEMPERATURE)}
-                )
+                temperature = options.get("temperature", TEMPERATURE)
+                asked.append({"messages_sha256": hashes, "temperature": temperature})
 
 
 @dataclass(frozen=True, slots=True)
