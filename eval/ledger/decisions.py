@@ -12,6 +12,7 @@ from typing import Any, Literal
 from agents.model.schema import problems, read_schema
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import DECISIONS, Repo, as_json, write_atomic
+from telemetry.edge.records import plain
 
 SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
 
@@ -42,8 +43,7 @@ def write_decision(repo: Repo, decision: Decision) -> Path:
 
 def prepared(repo: Repo, decision: Decision) -> tuple[Path, str]:
     """Where a decision goes, relative to the root, and its text; an earlier one is never overwritten."""
-    fields = {field: getattr(decision, field) for field in Decision.__slots__}
-    row = json.loads(json.dumps(fields, default=dict, allow_nan=False))  # any mapping becomes a plain one
+    row = plain(decision)
     _check(row, "decision")
     stem = f"{decision.date}-{decision.kind}-{decision.subject}"
     names = chain([stem], (f"{stem}-{number}" for number in count(2)))

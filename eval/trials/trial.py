@@ -208,12 +208,11 @@ def load_adapter(name: str) -> Callable[..., Any]:
     """The function that `module:function` names."""
     module, _, function = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), function)
+        adapter: Callable[..., Any] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise BadInput(f"eval_adapter {name!r}: cannot be loaded ({error}); give module:function") from error
-    if not callable(found):
+    if not callable(adapter):
         raise BadInput(f"eval_adapter {name!r}: is not a function")
-    adapter: Callable[..., Any] = found
     return adapter
 
 
