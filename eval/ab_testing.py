@@ -45,12 +45,8 @@ def parser() -> cli.Parser:
     add("--trials", type=cli.whole(1), metavar="K", help="trials per case and arm (manifest: ab_test.trials)")
     add("--alpha", type=float, metavar="A", help="how often a useless challenger may be promoted (manifest)")
     add("--min-effect", type=float, metavar="E", help="smallest improvement worth having (manifest)")
-    add(
-        "--split",
-        choices=["holdout", "tune", "all"],
-        default="holdout",
-        help="which cases (default: holdout; on any other nothing is promoted)",
-    )
+    halves = "which cases (default: holdout; on any other nothing is promoted)"
+    add("--split", choices=["holdout", "tune", "all"], default="holdout", help=halves)
     add_shard_flags(made, RESULTS / "ab_shards")
     add("--dry-run", action="store_true", help="say what would be compared; no call, nothing written")
     add("--force", action="store_true", help="also pairs that were decided before, from the start")

@@ -201,6 +201,5 @@ def _percentile(values: Sequence[float], share: float) -> float | None:
         return None
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return round(ordered[low] + (ordered[high] - ordered[low]) * (place - low), 3)
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    return round(low + (high - low) * (place % 1), 3)
