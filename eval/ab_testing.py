@@ -32,9 +32,8 @@ def ab_test_prompts(
     from eval.ab.session import Night, run_night
 
     settings = {"trials": min_trials, "min_effect": promote_if_delta}
-    report: dict[str, Any] = plain(
-        run_night(here(), Night(tuple(map(str, prompt_paths)), settings, quiet=True))
-    )
+    night = Night(tuple(map(str, prompt_paths)), settings, quiet=True)
+    report: dict[str, Any] = plain(run_night(here(), night))
     return report
 
 
@@ -46,12 +45,8 @@ def parser() -> cli.Parser:
     add("--trials", type=cli.whole(1), metavar="K", help="trials per case and arm (manifest: ab_test.trials)")
     add("--alpha", type=float, metavar="A", help="how often a useless challenger may be promoted (manifest)")
     add("--min-effect", type=float, metavar="E", help="smallest improvement worth having (manifest)")
-    add(
-        "--split",
-        choices=["holdout", "tune", "all"],
-        default="holdout",
-        help="which cases (default: holdout; on any other nothing is promoted)",
-    )
+    halves = "which cases (default: holdout; on any other nothing is promoted)"
+    add("--split", choices=["holdout", "tune", "all"], default="holdout", help=halves)
     add_shard_flags(made, RESULTS / "ab_shards")
     add("--dry-run", action="store_true", help="say what would be compared; no call, nothing written")
     add("--force", action="store_true", help="also pairs that were decided before, from the start")
@@ -63,6 +58,7 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run a night, tell what came of it."""
+    from eval.ab.record import MAX_LOST
     from eval.ab.session import run_night
 
     night = _night(args)
@@ -73,12 +69,6 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     except KeyboardInterrupt:
         raise Stopped("interrupted; the same command goes on where it was") from None
     _tell(report, args)
-    return _exit_code(report)
-
-
-def _exit_code(report: Report) -> int:
-    from eval.ab.record import MAX_LOST
-
     outage = any(arm.verdict == "inconclusive" and arm.failed_calls > MAX_LOST for _, arm in report.arms)
     if report.status == "stopped" or outage:
         return cli.STOPPED

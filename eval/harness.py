@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import ModelOptions, add_model_flags, model_options
-from eval.trials.shards import add_shard_flags, one_at_a_time, shard_file
+from eval.trials.shards import add_shard_flags, journal_file, one_at_a_time
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary
 from telemetry.edge.errors import BadInput, Stopped
@@ -108,18 +108,12 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
     one_at_a_time(args)
     manifest = load_manifest(repo)
-    options = Options(
-        **{
-            name: getattr(args, name)
-            for name in ("split", "trials", "shard", "resume", "judge_calls", "quiet")
-        },
-        ask=model_options(args).within(manifest.budget),
-    )
+    taken = ("split", "trials", "shard", "resume", "judge_calls", "quiet")
+    ask = model_options(args).within(manifest.budget)
+    options = Options(**{name: getattr(args, name) for name in taken}, ask=ask)
     targets = _targets(repo, args, manifest)
-    if options.shard[1] > 1:
-        journal = shard_file(SHARDS, options.shard)
-    else:
-        journal = SCRATCH / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"
+    whole = SCRATCH / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"
+    journal = journal_file(whole, SHARDS, options.shard)
     try:
         if args.merge is not None:
             done = merged(repo, targets, options, args.merge)
@@ -165,9 +159,8 @@ def _tell(done: Evaluation, args: argparse.Namespace) -> None:
     titles = ["agent", "counted", "passed", "success", "score", "errors", "p95 ms", "cost"]
     job_summary(f"### {heading}\n\n{table(titles, rows)}")
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in [titles, *rows]
-    ]
+    first, *others = widths
+    lines = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in [titles, *rows]]
     if args.shard[1] > 1:
         lines.append(f"shard done; sum up with --merge {SHARDS} once all are there")
     value = {

@@ -57,8 +57,7 @@ def regrade(stored: Mapping[str, Any], suite: Suite) -> tuple[list[Difference], 
 
 def compare(stored: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[Difference]:
     """The trials of two runs of the same configuration that came out otherwise."""
-    old = {(row["id"], row["trial"]): row for row in stored}
-    new = {(row["id"], row["trial"]): row for row in now}
+    old, new = ({(row["id"], row["trial"]): row for row in rows} for rows in (stored, now))
     differences: list[Difference] = []
     for key in dict.fromkeys([*old, *new]):
         name = f"{key[0]} trial {key[1]}"

@@ -9,7 +9,6 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,11 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.scaffold")
-    made.add_argument(
-        "name", nargs="?", metavar="NAME", help="of the new agent: a-z, 0-9 and _, starting with a letter"
-    )
-    made.add_argument("--inputs", metavar="KIND", help="what it reads (default: the domain's first starter)")
-    made.add_argument(
-        "--clear-example", action="store_true", help="remove the shipped agents and all that is theirs"
-    )
-    made.add_argument("--yes", action="store_true", help="... without asking")
+    add, named = made.add_argument, "of the new agent: a-z, 0-9 and _, starting with a letter"
+    add("name", nargs="?", metavar="NAME", help=named)
+    add("--inputs", metavar="KIND", help="what it reads (default: the domain's first starter)")
+    add("--clear-example", action="store_true", help="remove the shipped agents and all that is theirs")
+    add("--yes", action="store_true", help="... without asking")
     return made
 
 
@@ -101,6 +97,7 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
     """Write the files of a new agent, the manifest last; nothing stays if the manifest would not load."""
     from agents.domain import load_domain
     from agents.manifest import load_manifest
+    from agents.model.schema import record
     from eval.grading import suite as suites
     from eval.scaffolding.starter import STARTERS
 
@@ -118,16 +115,17 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
         "eval_suite": SUITES / f"{name}.jsonl",
     }
     _refuse_taken(repo, name, list(paths.values()))
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    one_item = {**draft, "title": f"One item of {name}'s output", **record(**starter.properties)}
     root = repo.root
     sample = INPUTS / f"{kind}.json"  # something to run it on at once, where no domain has a source
     samples = [sample] if domain.open_source is None and not (root / sample).exists() else []
     lock = root / SUITES / suites.LOCK
     before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
     try:
-        write_atomic(
-            root / paths["prompt"], starter.prompt.replace("{title}", name.replace("_", " ").capitalize())
-        )
-        write_json(root / paths["output_schema"], _schema(name, starter.properties))
+        title = name.replace("_", " ").capitalize()
+        write_atomic(root / paths["prompt"], starter.prompt.replace("{title}", title))
+        write_json(root / paths["output_schema"], one_item)
         cases = list(starter.cases(name))
         for path in samples:
             write_json(root / path, cases[0]["input"])
@@ -145,18 +143,6 @@ def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
                 write_atomic(file, content)
         raise
     return [*paths.values(), *samples, SUITES / suites.LOCK, MANIFEST]
-
-
-def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of one item of the output list."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"One item of {name}'s output",
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(properties),
-        "properties": dict(properties),
-    }
 
 
 def with_agent(manifest: str, name: str, kind: str, paths: dict[str, Path]) -> str:

@@ -64,9 +64,8 @@ def _ask(test: Test, arm: Arm) -> list[str]:
 def _nothing(report: Report) -> str:
     verdicts = [arm.verdict for _, arm in report.arms]
     skipped = sum(len(test.skipped) for test in report.tests)
-    told = (
-        f"{verdicts.count('keep')} kept out, {verdicts.count('inconclusive')} inconclusive, {skipped} not run"
-    )
+    keep, unclear = verdicts.count("keep"), verdicts.count("inconclusive")
+    told = f"{keep} kept out, {unclear} inconclusive, {skipped} not run"
     stop = f" The run stopped early: {cell(report.stop_reason, 300)}." if report.stop_reason else ""
     return f"**Nothing to promote.** {len(verdicts)} challenger(s) compared: {told}.{stop}"
 
@@ -193,6 +192,5 @@ def _odds(e_value: float) -> str:
     return f"{e_value:,.0f}:1" if e_value >= 10 else f"{e_value:.2g}:1"
 
 
-FORM = Form(
-    REPORTS / "ab_test_report.json", Path(__file__).parents[1] / "ab_test_report.schema.json", Report, body
-)
+_SCHEMA = Path(__file__).parents[1] / "ab_test_report.schema.json"
+FORM = Form(REPORTS / "ab_test_report.json", _SCHEMA, Report, body)

@@ -6,7 +6,6 @@ file outside the tree; a run that is killed while writing is finished by the nex
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from agents.texts.variants import Variants
 from eval.ab.body import FORM
 from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import Decision, prepared
+from eval.trials.journal import only_opened
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import SCRATCH, Repo, write_atomic, write_json
 from telemetry.edge.records import made, plain
@@ -35,20 +35,15 @@ _VERDICT = (
 
 @contextmanager
 def only_one(repo: Repo, name: str = "ab_test") -> Iterator[None]:
-    """Refuses a second run in the same checkout; the lock ends with the process, however it ends."""
+    """Refuses a second run in the same checkout."""
     path = repo / SCRATCH / f"{name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = only_opened(path)
+    if file is None:
+        holder = path.read_text(errors="replace").strip()
+        raise Stopped(f"another A/B run is at work in this checkout (process {holder}); wait for it to end")
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(file, 20, 0).decode(errors="replace").strip()
-            raise Stopped(
-                f"another A/B run is at work in this checkout (process {holder}); wait for it to end"
-            ) from None
         os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        os.write(file, f"{os.getpid()}\n".encode())
         yield
     finally:
         os.close(file)

@@ -9,6 +9,7 @@ from statistics import fmean
 from eval.ab.record import Guardrail, Settings
 from eval.ab.run import Pair
 from eval.ab.sequential import interval
+from eval.trials.results import all_known, grouped
 from eval.trials.trial import Trial
 
 LATENCY_SLACK_MS = 200.0  # less is felt by nobody at night, and with a fast model on a busy machine all noise
@@ -25,7 +26,7 @@ def guardrails(
     challenger = [trial for pair in pairs for trial in pair.challenger if trial.counted]
     return [
         _enough(len(pairs), lost, settings.min_cases),
-        _split(settings.split),
+        Guardrail("unseen cases", "holdout", settings.split, settings.split == "holdout"),
         _clearly_worse(pairs),
         _cost(champion, challenger, settings.max_cost_increase),
         _latency(champion, challenger, settings.max_p95_increase),
@@ -43,9 +44,13 @@ def p95(values: Iterable[float]) -> float | None:
 
 def cost_per_case(trials: Sequence[Trial]) -> float | None:
     """Mean cost of one trial; unknown as soon as one of them is unknown."""
-    costs = [trial.cost_usd for trial in trials]
-    known = [cost for cost in costs if cost is not None]
-    return fmean(known) if known and len(known) == len(costs) else None
+    known = all_known(trial.cost_usd for trial in trials)
+    return fmean(known) if known else None
+
+
+def by_agents(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
+    """The pairs of each agent."""
+    return grouped(pairs, lambda pair: [pair.unit.spec.name])
 
 
 def _enough(used: int, lost: int, least: int) -> Guardrail:
@@ -53,25 +58,16 @@ def _enough(used: int, lost: int, least: int) -> Guardrail:
     return Guardrail("cases used", f">= {least}", note, used >= least, float(used))
 
 
-def _split(split: str) -> Guardrail:
-    return Guardrail("unseen cases", "holdout", split, split == "holdout")
-
-
 def _clearly_worse(pairs: Sequence[Pair]) -> Guardrail:
     """By success rate, agent by agent; the interval holds wherever the run stopped."""
     worse, deepest = [], 0.0
-    for agent in sorted({pair.unit.spec.name for pair in pairs}):
-        changes = [
-            success_rate(pair.challenger) - success_rate(pair.champion)
-            for pair in pairs
-            if pair.unit.spec.name == agent
-        ]
+    for agent, own in by_agents(pairs).items():
+        changes = [success_rate(pair.challenger) - success_rate(pair.champion) for pair in own]
         low, high = interval(changes, WORSE_ALPHA)
         if high < 0:
-            deepest = min(deepest, fmean(changes))
-            worse.append(
-                f"{agent} {100 * fmean(changes):+.1f} points ({100 * low:+.1f} .. {100 * high:+.1f})"
-            )
+            mean = fmean(changes)
+            deepest = min(deepest, mean)
+            worse.append(f"{agent} {100 * mean:+.1f} points ({100 * low:+.1f} .. {100 * high:+.1f})")
     return Guardrail("any agent clearly worse", "none", ", ".join(worse) or "none", not worse, deepest)
 
 
@@ -97,8 +93,8 @@ def _cost(champion: Sequence[Trial], challenger: Sequence[Trial], limit: float) 
 
 
 def _tokens(trials: Sequence[Trial]) -> float | None:
-    counts = [t.tokens_in + (t.tokens_out or 0) for t in trials if t.tokens_in is not None]
-    return fmean(counts) if counts and len(counts) == len(trials) else None
+    known = all_known(None if t.tokens_in is None else t.tokens_in + (t.tokens_out or 0) for t in trials)
+    return fmean(known) if known else None
 
 
 def _latency(champion: Sequence[Trial], challenger: Sequence[Trial], limit: float) -> Guardrail:

@@ -53,11 +53,10 @@ class Memory:
     def __init__(self, repo: Repo) -> None:
         self.history = list(_in_history(repo))
         report = FORM.read(repo)
+        latest = compared(report) if report else []
         # A promotion counts once its decision is in the tree; an unmerged one is tested again. Weakest source first,
         # so that the last one wins.
-        known = [
-            one for one in (*self.history, *(compared(report) if report else ())) if one.verdict == "keep"
-        ]
+        known = [one for one in (*self.history, *latest) if one.verdict == "keep"]
         self.dethroned: dict[Text, str] = {}  # former champions, and the decision that replaced them
         for path, one in decisions(repo):
             if one.kind != "ab_champion":
@@ -76,9 +75,8 @@ class Memory:
         }
         self.rejected = {text: told for text, told in self.verdicts.items() if told.startswith("keep ")}
         # By prompt, the text that won last according to the history, merged or not.
-        self.winners = {
-            one.prompt: one.sha256 for one in self.history if one.verdict == "promote" and one.promoted
-        }
+        won = [one for one in self.history if one.verdict == "promote" and one.promoted]
+        self.winners = {one.prompt: one.sha256 for one in won}
 
     def verdict(self, prompt: str, sha256: str) -> str:
         """What became of a text; empty when nothing was decided."""

@@ -72,7 +72,6 @@ class Plan:
     control: PromptSet
     settings: Settings
     about: Mapping[str, Any]  # what a journal has to agree with to be resumed
-    suites: Mapping[str, str]
     problems: tuple[str, ...]
 
     @property
@@ -82,12 +81,8 @@ class Plan:
     @property
     def max_calls(self) -> int:
         """If nothing stops early, and every trial is one call."""
-        compared = [unit for unit in self.order if self.arms_for(unit)]
-        return self.settings.trials * sum(1 + len(self.arms_for(unit)) for unit in compared)
-
-    def arms_for(self, unit: Unit) -> list[Arm]:
-        """The challengers that are run on this case."""
-        return [arm for test in self.tests if unit.spec.name in test.agents for arm in test.arms]
+        challenged = sum(len(test.arms) * len(test.units(self.order)) for test in self.tests)
+        return self.settings.trials * (len(self.order) + challenged)
 
 
 def make_plan(
@@ -112,22 +107,18 @@ def make_plan(
         problems += [f"{prompt}: {skip.reason}" for skip in test.skipped if skip.sha256 is None]
         if test.arms or test.skipped:
             tests.append(test)
-    suites = {path: suite.sha256 for path, suite in sorted(planner.suites.loaded.items())}
     about = {
         **model,
         "run": "ab_test",
         "prompts": {path: planner.control.sha256(path) for path in sorted(manifest.prompts)},
         "challengers": {arm.label: arm.variant.sha256 for test in tests for arm in test.arms},
-        "suites": suites,
+        "suites": {path: suite.sha256 for path, suite in sorted(planner.suites.loaded.items())},
         "models": {spec.name: spec.model for spec in manifest.agents if spec.model},
-        "seed": settings.seed,
-        "trials": settings.trials,
-        "split": settings.split,
-        "offline_noise": settings.offline_noise,
+        **{name: getattr(settings, name) for name in ("seed", "trials", "split", "offline_noise")},
         "scoring_version": SCORING_VERSION,
     }
     order = planner.order(manifest, tests)
-    return Plan(tuple(tests), order, planner.control, settings, about, suites, tuple(problems))
+    return Plan(tuple(tests), order, planner.control, settings, about, tuple(problems))
 
 
 class _Planner:

@@ -11,40 +11,28 @@ from statistics import fmean
 from typing import Any
 
 from agents.texts.variants import Origin
-from eval.ab import plan
-from eval.ab.guardrails import cost_per_case, guardrails, p95, success_rate
-from eval.ab.record import (
-    MAX_LOST,
-    AgentChange,
-    Answer,
-    Arm,
-    Detail,
-    Figures,
-    Flip,
-    Guardrail,
-    Settings,
-    Test,
-)
+from eval.ab import plan, record
+from eval.ab.guardrails import by_agents, cost_per_case, guardrails, p95, success_rate
 from eval.ab.run import Board, Comparison, Pair, mean_score
 from eval.ab.sequential import LOWER_SHARE, PairedResult, interval
+from eval.trials.results import all_known
 from eval.trials.trial import Trial
 from telemetry.edge.text import MAX_PREVIEW, cut, redact
 from telemetry.read.intervals import wilson
 
 
-def found(board: Board, origins: Mapping[str, Origin]) -> tuple[Test, ...]:
+def found(board: Board, origins: Mapping[str, Origin]) -> tuple[record.Test, ...]:
     """One entry per prompt, in order; `origins` says by hash where a text came from."""
     return tuple(_test(test, board, origins) for test in board.plan.tests)
 
 
 def total_cost(trials: Sequence[Trial]) -> float | None:
     """What they cost together; unknown as soon as one that was answered is unknown."""
-    costs = [trial.cost_usd for trial in trials if trial.counted]
-    known = [cost for cost in costs if cost is not None]
-    return round(sum(known), 6) if len(known) == len(costs) else None
+    known = all_known(trial.cost_usd for trial in trials if trial.counted)
+    return None if known is None else round(sum(known), 6)
 
 
-def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> Test:
+def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> record.Test:
     compared = [one for one in board.comparisons if one.test is test]
     arms = [_arm(one, board, origins) for one in compared]
     # The arm to show as B: one to promote before others, then the one with the higher lower bound.
@@ -57,7 +45,8 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> Test:
             still = f"better than the champion, but {best.variant} is better still"
             arms[place] = replace(arm, promoted=True) if place == at else replace(arm, reason=still)
     score_a, score_b = _scores(pairs)
-    return Test(
+    by_agent = by_agents(pairs)
+    return record.Test(
         prompt=test.prompt,
         agents=test.agents,
         champion_sha256=test.champion.sha256,
@@ -67,26 +56,26 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> Test:
         delta_B_minus_A=None if score_a is None or score_b is None else _rounded(score_b - score_a),
         winner="B" if promoted else "A",
         promoted=promoted,
-        detail_A={agent: _detail([p.champion for p in own]) for agent, own in _grouped(pairs).items()},
-        detail_B={agent: _detail([p.challenger for p in own]) for agent, own in _grouped(pairs).items()},
+        detail_A={agent: _detail([pair.champion for pair in own]) for agent, own in by_agent.items()},
+        detail_B={agent: _detail([pair.challenger for pair in own]) for agent, own in by_agent.items()},
         arms=tuple(arms),
         skipped=test.skipped,
     )
 
 
-def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> Arm:
+def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record.Arm:
     result = one.statistics.result()
     attempts = _attempts(one, board)
     failed_share = (attempts[0] + attempts[2]) / max(1, attempts[1] + attempts[3])
     checks = guardrails(one.pairs, len(one.lost), board.plan.settings, attempts)
     failed = [check for check in checks if not check.passed]
-    verdict, reason = _verdict(one, result, board.stopped, failed_share, failed, board.plan.settings)
+    verdict, reason = _verdict(one, board, result, failed_share, failed)
     signs = [pair.difference for pair in one.pairs]
     wins, losses = sum(d > 1e-9 for d in signs), sum(d < -1e-9 for d in signs)
     rate = wilson(wins, wins + losses)
     own = [trial for trial in board.seen if trial.arm == one.arm.label]
     variant = one.arm.variant
-    return Arm(
+    return record.Arm(
         variant=variant.name,
         sha256=variant.sha256,
         pair=one.arm.pair,
@@ -125,20 +114,19 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> Arm:
 
 def _verdict(
     one: Comparison,
+    board: Board,
     result: PairedResult,
-    stopped: str,
     failed_calls: float,
-    failed: Sequence[Guardrail],
-    settings: Settings,
+    failed: Sequence[record.Guardrail],
 ) -> tuple[str, str]:
     """The statistical verdict, unless an outage, a missing case or a guardrail speaks against it."""
-    undecided = one.open and not one.exhausted
-    if stopped and (undecided or result.verdict == "promote"):
+    settings, undecided = board.plan.settings, one.open and not one.exhausted
+    if board.stopped and (undecided or result.verdict == "promote"):
         return "inconclusive", "the run stopped early; run it again to go on"
     if undecided:
         return "inconclusive", f"{len(one.units) - len(one.pairs) - len(one.lost)} cases were not run"
-    if failed_calls > MAX_LOST:
-        return "inconclusive", f"{failed_calls:.0%} of the calls failed, at most {MAX_LOST:.0%} may"
+    if failed_calls > record.MAX_LOST:
+        return "inconclusive", f"{failed_calls:.0%} of the calls failed, at most {record.MAX_LOST:.0%} may"
     if result.verdict == "inconclusive" or len(one.pairs) < settings.min_cases:
         return "inconclusive", f"{len(one.pairs)} cases, at least {settings.min_cases} are needed"
     if settings.split != "holdout":
@@ -151,13 +139,12 @@ def _verdict(
 
 def _attempts(one: Comparison, board: Board) -> tuple[int, int, int, int]:
     """(failed, all) trials of the champion, then of the challenger, on the cases of this comparison."""
-    counts = [0, 0, 0, 0]
-    for unit in one.units:
-        for place, label in ((0, plan.CONTROL), (2, one.arm.label)):
-            trials = board.finished.get((label, *unit.key), [])
-            counts[place] += sum(not trial.counted for trial in trials)
-            counts[place + 1] += len(trials)
-    return counts[0], counts[1], counts[2], counts[3]
+    champion, challenger = (
+        [trial for unit in one.units for trial in board.finished.get((label, *unit.key), [])]
+        for label in (plan.CONTROL, one.arm.label)
+    )
+    failed, failed_too = (sum(not trial.counted for trial in trials) for trials in (champion, challenger))
+    return failed, len(champion), failed_too, len(challenger)
 
 
 def _scores(pairs: Sequence[Pair]) -> tuple[float | None, float | None]:
@@ -170,21 +157,21 @@ def _scores(pairs: Sequence[Pair]) -> tuple[float | None, float | None]:
     return _rounded(a), _rounded(b)
 
 
-def _detail(cases: Sequence[Sequence[Trial]]) -> Detail:
+def _detail(cases: Sequence[Sequence[Trial]]) -> record.Detail:
     trials = [trial for case in cases for trial in case if trial.counted]
     passed = sum(bool(trial.ok) for trial in trials)
     score = fmean(trial.score or 0.0 for trial in trials)
-    return Detail(len(cases), len(trials), passed, _rounded(passed / len(trials)), _rounded(score))
+    return record.Detail(len(cases), len(trials), passed, _rounded(passed / len(trials)), _rounded(score))
 
 
-def _by_agent(one: Comparison) -> dict[str, AgentChange]:
+def _by_agent(one: Comparison) -> dict[str, record.AgentChange]:
     """The change agent by agent, each with its own interval (of one agent, not of all at once)."""
     changes = {}
     planned = Counter(unit.spec.name for unit in one.units)
-    for agent, own in _grouped(one.pairs).items():
+    for agent, own in by_agents(one.pairs).items():
         differences = [max(-1.0, min(1.0, pair.difference)) for pair in own]
         low, high = interval(differences, one.test.alpha, planned[agent])
-        changes[agent] = AgentChange(
+        changes[agent] = record.AgentChange(
             cases=len(own),
             champion=_rounded(fmean(mean_score(pair.champion) for pair in own)),
             challenger=_rounded(fmean(mean_score(pair.challenger) for pair in own)),
@@ -195,17 +182,10 @@ def _by_agent(one: Comparison) -> dict[str, AgentChange]:
     return changes
 
 
-def _grouped(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
-    groups: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        groups.setdefault(pair.unit.spec.name, []).append(pair)
-    return dict(sorted(groups.items()))
-
-
-def _figures(trials: Sequence[Trial]) -> Figures:
+def _figures(trials: Sequence[Trial]) -> record.Figures:
     counted = [trial for trial in trials if trial.counted]
     cost, latency = cost_per_case(counted), p95(trial.latency_ms for trial in counted)
-    return Figures(
+    return record.Figures(
         trials=len(trials),
         failed=len(trials) - len(counted),
         cost_per_case_usd=None if cost is None else _short(cost),
@@ -213,7 +193,7 @@ def _figures(trials: Sequence[Trial]) -> Figures:
     )
 
 
-def _flips(pairs: Sequence[Pair], *, right: bool) -> tuple[Flip, ...]:
+def _flips(pairs: Sequence[Pair], *, right: bool) -> tuple[record.Flip, ...]:
     """Cases that changed sides: passed by most trials of one arm and not of the other."""
     flipped = []
     for pair in pairs:
@@ -222,7 +202,7 @@ def _flips(pairs: Sequence[Pair], *, right: bool) -> tuple[Flip, ...]:
             continue
         case, failing = pair.unit.case, pair.champion if right else pair.challenger
         flipped.append(
-            Flip(
+            record.Flip(
                 case=case.id,
                 agent=pair.unit.spec.name,
                 expected=_preview(case.expect),
@@ -234,10 +214,10 @@ def _flips(pairs: Sequence[Pair], *, right: bool) -> tuple[Flip, ...]:
     return tuple(flipped)
 
 
-def _answer(trials: Sequence[Trial]) -> Answer:
+def _answer(trials: Sequence[Trial]) -> record.Answer:
     typical = _typical(trials)
     text = _preview(typical.output) if typical.error is None else redact(typical.error[:MAX_PREVIEW])
-    return Answer(_rounded(mean_score(trials)), text)
+    return record.Answer(_rounded(mean_score(trials)), text)
 
 
 def _typical(trials: Sequence[Trial]) -> Trial:
@@ -254,10 +234,8 @@ def _preview(value: Any) -> str:
 
 
 def _diff(champion: str, challenger: str, name: str) -> str:
-    lines = difflib.unified_diff(
-        champion.splitlines(), challenger.splitlines(), "champion", name, n=2, lineterm=""
-    )
-    return "\n".join(lines)
+    texts = champion.splitlines(), challenger.splitlines()
+    return "\n".join(difflib.unified_diff(*texts, "champion", name, n=2, lineterm=""))
 
 
 def _rounded(value: float) -> float:

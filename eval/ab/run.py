@@ -46,13 +46,13 @@ class Comparison:
     """One challenger against the champion."""
 
     def __init__(self, plan: Plan, test: Test, arm: Arm) -> None:
-        self.test, self.arm, self.trials = test, arm, plan.settings.trials
+        settings = plan.settings
+        self.test, self.arm, self.trials = test, arm, settings.trials
         self.units = test.units(plan.order)
         sizes = Counter(unit.spec.name for unit in self.units)
         self.weights = [1 / sizes[unit.spec.name] for unit in self.units]  # every agent counts equally
-        self.statistics = PairedTest(
-            len(self.units), test.alpha, plan.settings.min_effect, self.weights, plan.settings.min_cases
-        )
+        limits = test.alpha, settings.min_effect, self.weights, settings.min_cases
+        self.statistics = PairedTest(len(self.units), *limits)
         self.pairs: list[Pair] = []
         self.lost: list[Unit] = []  # cases on which an arm had no answer for reasons of infrastructure
         self._next = 0

@@ -20,10 +20,9 @@ from eval.ab.memory import KEPT, Memory, compared
 from eval.ab.plan import Plan, make_plan
 from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
 from eval.ab.run import Board, merge, run
-from eval.ledger.history import append_history
-from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
+from eval.ledger.provenance import GitState, append_history, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
-from eval.trials.shards import read_shards, shard_file
+from eval.trials.shards import journal_file, read_shards
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, SCRATCH, Repo
@@ -82,8 +81,8 @@ def _measured(repo: Repo, night: Night, manifest: Manifest) -> Board:
     plan = make_plan(repo, manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
         return Board(plan)
-    path = JOURNAL if night.shard[1] == 1 else shard_file(SHARDS, night.shard)
-    with Journal(repo / path, plan.about, resume=not settings.force) as journal:
+    path = repo / journal_file(JOURNAL, SHARDS, night.shard)
+    with Journal(path, plan.about, resume=not settings.force) as journal:
         return run(plan, model, journal, ask, night.shard, quiet=night.quiet)
 
 
@@ -122,7 +121,7 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
     tests = ab_report.found(board, origins)
     metadata = replay_metadata(
         git,
-        suites=plan.suites,
+        suites=plan.about["suites"],
         prompts=plan.about["prompts"],
         seen=seen_in(board.seen),
         seed=plan.settings.seed,
@@ -169,9 +168,8 @@ def _command(plan: Plan) -> str:
 
 def _run_url() -> dict[str, str]:
     """Where this run's log is, if GitHub runs it."""
-    server, name, run = (
-        os.environ.get(f"GITHUB_{part}", "") for part in ("SERVER_URL", "REPOSITORY", "RUN_ID")
-    )
+    parts = ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    server, name, run = (os.environ.get(f"GITHUB_{part}", "") for part in parts)
     if not (server and name and run.isdigit()):
         return {}
     return {"run_id": run, "run_url": f"{server}/{name}/actions/runs/{run}"}

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.model.schema import faults
+from telemetry.edge.records import is_number
 
 PASS = 1.0  # default threshold of a case
 _CLOSE = 1e-9  # a weighted mean of ones may come out as 0.9999999999999999
@@ -76,13 +77,8 @@ def grade(
     judged: Mapping[int, Part] | None = None,
 ) -> Grade:
     """Grade an output; `judged` holds the parts of `llm_judge` by position in `expect` (see `judge.py`)."""
-    parts = []
-    for position, wanted in enumerate(expect):
-        if judged and position in judged:
-            parts.append(judged[position])
-        else:
-            parts.append(grade_part(wanted, output))
-    return combine(parts, threshold)
+    given = judged or {}
+    return combine([given.get(at) or grade_part(one, output) for at, one in enumerate(expect)], threshold)
 
 
 def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:
@@ -112,15 +108,12 @@ def find(value: Any, path: str) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _segments(path: str) -> tuple[str | tuple[tuple[str, str], ...], ...]:
-    found: list[str | tuple[tuple[str, str], ...]] = []
-    for match in _SEGMENT.finditer(path):
-        selector, name = match.groups()
-        if selector is None:
-            found.append(name)
-        else:
-            pairs = (pair.partition("=") for pair in selector.split(","))
-            found.append(tuple((key.strip(), wanted.strip()) for key, _, wanted in pairs))
-    return tuple(found)
+    return tuple(match[2] or _selector(match[1]) for match in _SEGMENT.finditer(path))
+
+
+def _selector(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = (pair.partition("=") for pair in text.split(","))
+    return tuple((key.strip(), wanted.strip()) for key, _, wanted in pairs)
 
 
 def _walk(value: Any, segments: Sequence[str | tuple[tuple[str, str], ...]]) -> Any:
@@ -156,7 +149,7 @@ def _selected(item: Any, pairs: tuple[tuple[str, str], ...]) -> bool:
 
 def exact(found: Any, wanted: Mapping[str, Any]) -> Scored:
     allowed = wanted["any_of"] if "any_of" in wanted else [wanted["value"]]
-    if any(_same(found, value) for value in allowed):
+    if _key(found) in map(_key, allowed):
         return 1.0, "equal"
     return 0.0, f"{_show(found)}, expected {' or '.join(_show(value) for value in allowed)}"
 
@@ -169,15 +162,13 @@ def set_f1(found: Any, wanted: Mapping[str, Any]) -> Scored:
     hits = (got & due).total()
     if hits == got.total() == due.total():
         return 1.0, "equal sets"
-    extra, lacking = list((got - due).elements()), list((due - got).elements())
-    f1 = 2 * hits / (got.total() + due.total())
-    return f1, "; ".join(
-        f"{word} {', '.join(keys)}" for word, keys in (("missed", lacking), ("false alarm", extra)) if keys
-    )
+    wrong = {"missed": list((due - got).elements()), "false alarm": list((got - due).elements())}
+    told = [f"{word} {', '.join(keys)}" for word, keys in wrong.items() if keys]
+    return 2 * hits / (got.total() + due.total()), "; ".join(told)
 
 
 def numeric(found: Any, wanted: Mapping[str, Any]) -> Scored:
-    if not _is_number(found):
+    if not is_number(found):
         return 0.0, f"{_show(found)}, expected a number"
     value = float(wanted["value"])
     tolerance = max(float(wanted.get("abs", 0.0)), float(wanted.get("rel", 0.0)) * abs(value))
@@ -193,7 +184,7 @@ def band(found: Any, wanted: Mapping[str, Any]) -> Scored:
     values = found if isinstance(found, list) else [found]
     if not values:
         return 0.0, f"nothing there, expected a number in [{low:g}, {high:g}]"
-    inside = [_is_number(value) and low <= value <= high for value in values]
+    inside = [is_number(value) and low <= value <= high for value in values]
     if all(inside):
         return 1.0, "inside"
     outside = ", ".join(_show(value) for value, good in zip(values, inside, strict=True) if not good)
@@ -233,7 +224,7 @@ def ordering(found: Any, wanted: Mapping[str, Any]) -> Scored:
         return 0.0, f"{_show(found)}, expected a list"
     if "sort" in wanted:
         sign = -1.0 if wanted["sort"] == "desc" else 1.0
-        ranks: list[float | None] = [sign * value if _is_number(value) else None for value in found]
+        ranks: list[float | None] = [sign * value if is_number(value) else None for value in found]
     else:
         places: dict[str, float] = {}
         for place, value in enumerate(found):
@@ -246,31 +237,15 @@ def ordering(found: Any, wanted: Mapping[str, Any]) -> Scored:
     return (right / len(pairs) if pairs else 0.0), f"{right} of {len(pairs)} pairs in order"
 
 
-GRADERS: dict[str, Callable[[Any, Mapping[str, Any]], Scored]] = {
-    "exact": exact,
-    "set_f1": set_f1,
-    "numeric": numeric,
-    "band": band,
-    "contains": contains,
-    "absent": absent,
-    "json_schema": json_schema,
-    "ordering": ordering,
-}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Equality as JSON has it: 1 equals 1.0, but true is not 1."""
-    return _key(a) == _key(b)
+_ALL = (exact, set_f1, numeric, band, contains, absent, json_schema, ordering)
+GRADERS: dict[str, Callable[[Any, Mapping[str, Any]], Scored]] = {one.__name__: one for one in _ALL}
 
 
 def _key(value: Any) -> str:
+    """The same text for what is equal as JSON has it: 1 equals 1.0, but true is not 1."""
     if value is MISSING:
         return "(missing)"
-    if _is_number(value) and float(value).is_integer():
+    if is_number(value) and float(value).is_integer():
         return str(int(value))
     if isinstance(value, list):
         return f"[{', '.join(_key(item) for item in value)}]"

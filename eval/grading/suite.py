@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from agents.model.schema import faults, read_schema, schema_problem
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic, write_json
 
@@ -83,11 +84,10 @@ class Suites:
         if check:  # a broken case is told before a missing pin: it has to be mended first
             _cases(data, path, check=True)
         if pinned != digest and not self.allow_unpinned:
-            since = (
-                f"changed since it was pinned ({pinned[:12]} -> {digest[:12]})" if pinned else "is not pinned"
-            )
+            since = f"changed since it was pinned ({pinned[:12]} -> {digest[:12]})" if pinned else ""
             mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
-            raise BadInput(f"{path}: suite {path.stem} {since}; if that is intended: {mend}")
+            why = f"suite {path.stem} {since or 'is not pinned'}"
+            raise BadInput(f"{path}: {why}; if that is intended: {mend}")
         # What is pinned was checked when it was pinned, and the hash says it is the same.
         cases = _cases(data, path, check=pinned != digest)
         return Suite(file.stem, path, digest, pinned == digest, cases)
@@ -159,8 +159,6 @@ def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
 
 
 def _check(row: Any, where: str) -> None:
-    from agents.model.schema import faults, read_schema, schema_problem
-
     for fault in faults(read_schema(SCHEMA), row):
         raise BadInput(f"{where}: {fault.at('case')}: {fault.said[:300]}")
     for number, wanted in enumerate(row["expect"]):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
+from agents.model.schema import problems, read_schema
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import DECISIONS, Repo, as_json, write_atomic
+from telemetry.edge.records import plain
 
 SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
 
@@ -40,38 +43,31 @@ def write_decision(repo: Repo, decision: Decision) -> Path:
 
 def prepared(repo: Repo, decision: Decision) -> tuple[Path, str]:
     """Where a decision goes, relative to the root, and its text; an earlier one is never overwritten."""
-    fields = {field: getattr(decision, field) for field in Decision.__slots__}
-    row = json.loads(json.dumps(fields, default=dict, allow_nan=False))  # any mapping becomes a plain one
+    row = plain(decision)
     _check(row, "decision")
     stem = f"{decision.date}-{decision.kind}-{decision.subject}"
-    number = 1
-    while True:
-        path = DECISIONS / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
-        file = repo / path
-        if not file.exists() or _load(file, path) == row:
-            return path, as_json(row)
-        number += 1
+    names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+    paths = (DECISIONS / f"{name}.json" for name in names)
+    free = next(path for path in paths if not (repo / path).exists() or _load(repo, path) == row)
+    return free, as_json(row)
 
 
 def decisions(repo: Repo) -> Iterator[tuple[Path, Decision]]:
     """Every decision of this checkout, oldest first; a broken file is bad input, named."""
     for file in sorted((repo / DECISIONS).glob("*.json")):
         path = DECISIONS / file.name
-        row = _load(file, path)
+        row = _load(repo, path)
         _check(row, str(path))
         yield path, Decision(**row)
 
 
-def _load(file: Path, shown: Path) -> Any:
+def _load(repo: Repo, path: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads((repo / path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise BadInput(f"{shown}: not a decision ({problem})") from None
+        raise BadInput(f"{path}: not a decision ({problem})") from None
 
 
 def _check(row: Any, where: str) -> None:
-    from agents.model import schema as schema_check
-
-    problems = schema_check.problems(schema_check.read_schema(SCHEMA), row)
-    if problems:
-        raise BadInput(f"{where}: {'; '.join(problems)}")
+    if wrong := problems(read_schema(SCHEMA), row):
+        raise BadInput(f"{where}: {'; '.join(wrong)}")

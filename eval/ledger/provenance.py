@@ -1,28 +1,31 @@
 """With what exactly something was measured: the replay metadata in every result, report and decision.
 
 Enough to run the same thing again: the code (commit, dirty flag), the suites and prompts (hashes), the model (asked and
-answered, provider, temperature, seed), the prices and the packages.
+answered, provider, temperature, seed), the prices and the packages. And how the scores developed with it: one line per
+run in `eval/history.jsonl`, only if a model was really called.
 """
 
 from __future__ import annotations
 
 import functools
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata as installed
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agents.base import start
 from telemetry import logger
-from telemetry.edge.files import Repo
+from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.git import GitRefused, git
 from telemetry.logger import SCORING_VERSION
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
+
+RunType = Literal["eval", "ab_test", "night"]
 
 # What a score may depend on.
 PACKAGES = ("genai-prices", "jsonschema-rs", "numpy", "openai", "orjson", "pyyaml")
@@ -52,22 +55,27 @@ def _state(root: Path) -> tuple[str | None, bool | None]:
 class Seen:
     """What the trials of a run say about the model that answered them."""
 
-    models_asked: tuple[str, ...]
-    models_answered: tuple[str, ...]
-    providers: tuple[str, ...]
-    temperatures: tuple[float, ...]
-    price_list_versions: tuple[str, ...]
+    model_asked: tuple[str, ...]
+    model_answered: tuple[str, ...]
+    provider: tuple[str, ...]
+    temperature: tuple[float, ...]
+    price_list_version: tuple[str, ...]
 
 
-def seen_in(trials: Iterable[Trial]) -> Seen:
+def seen_in(trials: Sequence[Trial]) -> Seen:
     """Each distinct value once, sorted."""
-    found: tuple[set[Any], ...] = (set(), set(), set(), set(), set())
-    for trial in trials:
-        temperatures = [turn.get("temperature") for turn in trial.turns]
-        singles = ([trial.model], [trial.model_answered], [trial.provider])
-        for values, into in zip((*singles, temperatures, [trial.price_list_version]), found, strict=True):
-            into.update(value for value in values if value is not None)
-    return Seen(*(tuple(sorted(values)) for values in found))
+    temperatures = (turn.get("temperature") for trial in trials for turn in trial.turns)
+    return Seen(
+        _distinct(trial.model for trial in trials),
+        _distinct(trial.model_answered for trial in trials),
+        _distinct(trial.provider for trial in trials),
+        _distinct(temperatures),
+        _distinct(trial.price_list_version for trial in trials),
+    )
+
+
+def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(sorted({value for value in values if value is not None}))
 
 
 def replay_metadata(
@@ -88,26 +96,26 @@ def replay_metadata(
         "scoring_version": SCORING_VERSION,
         "suites": dict(suites),
         "prompts": dict(prompts),
-        "model_asked": _one_or_list(seen.models_asked),
-        "model_answered": _one_or_list(seen.models_answered),
-        "provider": _one_or_list(seen.providers),
-        "temperature": _one_or_list(seen.temperatures),
-        "price_list_version": _one_or_list(seen.price_list_versions),
+        **{name: _one_or_list(getattr(seen, name)) for name in Seen.__slots__},
         "seed": seed,
         "packages": dict(packages()),
         **more,
     }
 
 
+def append_history(
+    repo: Repo, run_type: RunType, summary: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> None:
+    """Add one line: when, what kind of run, its figures, and what it was measured with."""
+    row = {"ts": logger.utc_now(), "run_type": run_type, "summary": summary, "metadata": metadata}
+    logger.append(logger.encode(row), repo / HISTORY)
+
+
 def model_identity(model: object) -> dict[str, str | None]:
     """What a model is before it answered anything: for the key of a journal, and of a decision."""
     inner = getattr(model, "inner", model)  # a cap around a model is not another model
-    provider = getattr(inner, "provider", None) or type(inner).__name__
-    return {
-        "provider": str(provider),
-        "model": getattr(inner, "model", None),
-        "base_url": getattr(inner, "base_url", None),
-    }
+    named = {name: getattr(inner, name, None) for name in ("provider", "model", "base_url")}
+    return {**named, "provider": str(named["provider"] or type(inner).__name__)}
 
 
 @functools.cache
@@ -123,6 +131,4 @@ def packages() -> Mapping[str, str]:
 
 
 def _one_or_list(values: tuple[Any, ...]) -> Any:
-    if not values:
-        return None
-    return values[0] if len(values) == 1 else list(values)
+    return list(values) if len(values) > 1 else next(iter(values), None)

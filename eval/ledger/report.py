@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from agents.model.schema import problems, read_schema
 from telemetry.edge.files import Repo, as_json, write_atomic
 from telemetry.edge.records import made, plain
 from telemetry.edge.text import code
@@ -67,6 +68,4 @@ class Form(Generic[R]):
         return None if self._faults(value) else made(self.record, value)
 
     def _faults(self, value: Any) -> list[str]:
-        from agents.model import schema
-
-        return schema.problems(schema.read_schema(self.schema), value)
+        return problems(read_schema(self.schema), value)

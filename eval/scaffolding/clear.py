@@ -10,7 +10,7 @@ import ast
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from agents.domain import Domain, load_domain
@@ -53,9 +53,8 @@ def planned(repo: Repo) -> Clearing | None:
     going = [spec for spec in manifest.agents if spec.name in domain.agents]
     staying = [spec for spec in manifest.agents if spec.name not in domain.agents]
     names = frozenset(spec.name for spec in going)
-    theirs = {path for spec in going for path in _files(spec)} - {
-        path for spec in staying for path in _files(spec)
-    }
+    shared = {path for spec in staying for path in _files(spec)}
+    theirs = {path for spec in going for path in _files(spec)} - shared
     wanted = [*map(Path, domain.paths), *theirs, *_records(repo, names, theirs)]
     paths = tuple(sorted(path for path in wanted if (repo / path).exists()))
     if not paths and not going:
@@ -64,13 +63,14 @@ def planned(repo: Repo) -> Clearing | None:
     _refuse_users(repo, paths, staying)
     leaves = manifest.domain is not None and _goes(manifest.domain, paths)
     text = without((repo / MANIFEST).read_text("utf-8"), _drops(names, paths, leaves))
+    suites = suite.Suites(repo, allow_unpinned=True)
     bereft = [spec for spec in staying if leaves and spec.inputs in domain.inputs]
     return Clearing(
         tuple(spec.name for spec in going),
         paths,
         tuple(Path(spec.eval_suite) for spec in going if Path(spec.eval_suite) in paths),
         text,
-        {INPUTS / f"{spec.inputs}.json": _first_case(repo, spec) for spec in bereft},
+        {INPUTS / f"{spec.inputs}.json": suites.load(spec.eval_suite).cases[0].input for spec in bereft},
         tuple(_note(repo, spec, domain) for spec in bereft),
     )
 
@@ -149,17 +149,17 @@ def _goes(module: str, paths: Collection[Path]) -> bool:
     return _within(_source(module), [path.with_suffix("") for path in paths])
 
 
+def _refused(why: str) -> BadInput:
+    return BadInput(f"--clear-example: {why}")
+
+
 def _refuse_changes(repo: Repo) -> None:
     try:
         changed = git(repo.root, "status", "--porcelain").decode().splitlines()
     except (GitRefused, OSError) as problem:
-        raise BadInput(
-            f"--clear-example: only in a git checkout, which can bring it back ({problem})"
-        ) from None
+        raise _refused(f"only in a git checkout, which can bring it back ({problem})") from None
     if changed:
-        raise BadInput(
-            f"--clear-example: uncommitted changes ({changed[0][3:]}, ...); commit or stash them first"
-        )
+        raise _refused(f"uncommitted changes ({changed[0][3:]}, ...); commit or stash them first")
 
 
 def _refuse_users(repo: Repo, paths: Collection[Path], staying: Collection[AgentSpec]) -> None:
@@ -174,14 +174,12 @@ def _refuse_users(repo: Repo, paths: Collection[Path], staying: Collection[Agent
         stem = file.parent if file.name == "__init__.py" else file.with_suffix("")
         if _within(file, paths):
             if stem in agent_of:
-                raise BadInput(
-                    f"--clear-example: {agent_of[stem]} still needs the example: its code is {file}"
-                )
+                raise _refused(f"{agent_of[stem]} still needs the example: its code is {file}")
             continue
         for module in _imports((repo / file).read_bytes()):
             if _goes(module, paths):
                 who = f"{agent_of[stem]} still needs the example" if stem in agent_of else "still needed"
-                raise BadInput(f"--clear-example: {who}: {file} imports {module}")
+                raise _refused(f"{who}: {file} imports {module}")
 
 
 def _imports(source: bytes) -> Iterator[str]:
@@ -192,18 +190,10 @@ def _imports(source: bytes) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _first_case(repo: Repo, spec: AgentSpec) -> Any:
-    return suite.load_suite(repo, spec.eval_suite, allow_unpinned=True).cases[0].input
-
-
 def _note(repo: Repo, spec: AgentSpec, domain: Domain) -> str:
     """What an agent who stays has lost."""
     text = (repo / spec.prompt).read_text("utf-8") if spec.prompt else ""
     analyst = rules.read(text).values.get("analyst")
-    offline = (
-        f"; the offline model no longer knows `analyst: {analyst}`" if analyst in domain.analysts else ""
-    )
-    where = PurePosixPath(INPUTS / f"{spec.inputs}.json")
-    return (
-        f"{spec.name} read `{spec.inputs}` of the example; it now reads {where}, put your data there{offline}"
-    )
+    lost = f"; the offline model no longer knows `analyst: {analyst}`" if analyst in domain.analysts else ""
+    now = f"it now reads {(INPUTS / spec.inputs).as_posix()}.json, put your data there"
+    return f"{spec.name} read `{spec.inputs}` of the example; {now}{lost}"

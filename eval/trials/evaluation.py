@@ -18,12 +18,11 @@ from agents.manifest import AgentSpec
 from agents.texts.prompt_set import PromptSet
 from eval.grading.judge import Judge
 from eval.grading.suite import Case, Suite
-from eval.ledger.history import append_history, really_called
-from eval.ledger.provenance import GitState, model_identity, replay_metadata, seen_in
+from eval.ledger.provenance import GitState, append_history, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
 from eval.trials.pool import Build, Job, run_all
 from eval.trials.progress import Progress
-from eval.trials.results import Summary, deliberation_rows, result_row, summarise
+from eval.trials.results import Summary, all_known, deliberation_rows, result_row, summarise
 from eval.trials.shards import read_shards
 from eval.trials.trial import Trial
 from telemetry import logger
@@ -88,9 +87,9 @@ class Evaluation:
     @property
     def spent_usd(self) -> float | None:
         """Unknown as soon as one agent's is."""
-        costs = [each.summary.cost_usd for each in self.agents if each.summary.tokens_in is not None]
-        known = [cost for cost in costs if cost is not None]
-        return round(sum(known), 9) if len(known) == len(costs) else None
+        called = [each.summary for each in self.agents if each.summary.tokens_in is not None]
+        known = all_known(summary.cost_usd for summary in called)
+        return None if known is None else round(sum(known), 9)
 
     @property
     def inconclusive(self) -> bool:
@@ -153,6 +152,8 @@ class _Run:
     def __init__(self, repo: Repo, targets: Sequence[Target], options: Options) -> None:
         self.targets, self.options, self.whole = targets, options, options.shard[1] == 1
         self.prompts, self.git, self.started = PromptSet(repo), GitState(repo), time.monotonic()
+        noise = options.ask.offline_noise
+        self.asked = {"split": options.split, "trials": options.trials, "offline_noise": noise}
 
     def jobs(self) -> list[Job]:
         return [
@@ -178,16 +179,14 @@ class _Run:
             },
             **model,
             "seed": self.options.ask.seed,
-            "offline_noise": self.options.ask.offline_noise,
-            "trials": self.options.trials,
-            "split": self.options.split,
+            **self.asked,
             "scoring_version": SCORING_VERSION,
         }
 
     def written(self, trials: Sequence[Trial], stopped: str) -> Evaluation:
         """Results and deliberations per agent, one line of history, and the whole as a value."""
         done = Evaluation(tuple(self._evaluated(target, trials) for target in self.targets), stopped)
-        if self.whole and really_called(trials):
+        if self.whole and any(not trial.resumed and trial.counted and trial.turns for trial in trials):
             self._remember(done)
         return done
 
@@ -205,14 +204,10 @@ class _Run:
             seed=options.ask.seed,
             run_type="eval",
             agent=spec.name,
-            module=spec.module,
-            callable=spec.callable,
-            eval_adapter=spec.eval_adapter,
+            **{name: getattr(spec, name) for name in ("module", "callable", "eval_adapter")},
             prompt_hash=self.prompts.hash(spec),
             suite_pinned=target.suite.pinned,
-            split=options.split,
-            trials=options.trials,
-            offline_noise=options.ask.offline_noise,
+            **self.asked,
             resumed=sum(trial.resumed for trial in own),
         )
         rows = [result_row(trial, cases[trial.case_id]) for trial in own]

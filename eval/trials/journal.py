@@ -6,7 +6,6 @@ for another prompt, suite, model or seed: it is started afresh. A line torn by a
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import json
@@ -14,7 +13,6 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from telemetry import logger
@@ -40,6 +38,18 @@ def entries(data: bytes) -> tuple[dict[str, Any], Rows]:
     return dict(orjson.loads(first)), {tuple(entry["identity"]): entry["row"] for entry in found}
 
 
+def only_opened(path: Path) -> int | None:
+    """A file held by one process at a time, None if another has it; it is let go with the process, however it ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
+
+
 class Journal:
     """Rows of finished trials by identity, on disk as they come. One writer at a time: a second one is refused.
 
@@ -49,7 +59,10 @@ class Journal:
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool = True) -> None:
         self.path, self.key = path, key_of(about)
         self.rows: Rows = {}
-        self._file = self._open()
+        file = only_opened(path)
+        if file is None:
+            raise Stopped(f"{path}: another run is at work on this; wait for it to end")
+        self._file = file
         fresh = time.time() - os.fstat(self._file).st_mtime <= MAX_AGE_S
         keep = self._read() if resume and fresh else 0
         os.ftruncate(self._file, keep)
@@ -60,33 +73,16 @@ class Journal:
         """Put one finished trial on record; it counts as done once this returns."""
         self._write({"identity": identity, "row": row})
 
-    def close(self) -> None:
-        """Let go of the file; the next run may resume from it."""
-        os.close(self._file)
-
     def remove(self) -> None:
         """The run is complete and written elsewhere: nothing is left to resume."""
         self.path.unlink(missing_ok=True)
-        self.close()
 
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with contextlib.suppress(OSError):  # removed within the block: closed already
-            self.close()
-
-    def _open(self) -> int:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            raise Stopped(f"{self.path}: another run is at work on this; wait for it to end") from None
-        return file
+    def __exit__(self, *_: object) -> None:
+        """Let go of the file; the next run may resume from it."""
+        os.close(self._file)
 
     def _read(self) -> int:
         """Load the rows that belong to our key; returns how many bytes of the file are whole lines of them."""

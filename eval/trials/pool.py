@@ -90,19 +90,14 @@ async def run_trials(
         return trial
 
     feed = iter(jobs)
-    more = True
     collector = gc.get_threshold()
     gc.set_threshold(*PATIENT)
     try:
         while True:
-            while more and len(running) < concurrency:
-                job = next(feed, None)
-                if job is None:
-                    more = False
-                    break
-                known = _from_journal(journal, job)
-                if known is not None:
-                    yield known
+            while len(running) < concurrency and (job := next(feed, None)):
+                row = journal.rows.get(job.identity) if journal else None
+                if row and row["score"] is not None:  # one that an outage spoilt is run again
+                    yield from_row(row)
                     continue
                 place = (id(job.prompts), job.spec.name)
                 if place not in agents:
@@ -159,11 +154,3 @@ async def collect(jobs: Iterable[Job], model: Model, **options: Any) -> list[Tri
     """All trials of `jobs`, in the order in which they finished."""
     async with aclosing(run_trials(jobs, model, **options)) as trials:
         return [trial async for trial in trials]
-
-
-def _from_journal(journal: Journal | None, job: Job) -> Trial | None:
-    """A finished trial; one that an outage spoilt is run again."""
-    row = None if journal is None else journal.rows.get(job.identity)
-    if row is None or row["score"] is None:
-        return None
-    return from_row(row)

@@ -25,9 +25,9 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.what, self.total, self.quiet, self.max_usd = what, total, quiet, max_usd
-        self.out = out or sys.stderr
-        self.clock = clock
+        self.out, self.clock = out or sys.stderr, clock
         self.terminal = self.out.isatty()
+        self.every_s = TERMINAL_EVERY_S if self.terminal else PLAIN_EVERY_S
         self.done = self.ran = self.passed = self.errors = self.unpriced = 0
         self.usd = 0.0
         self.started = self.told = clock()
@@ -41,9 +41,7 @@ class Progress:
             self.ran += 1
             self.usd += cost_usd or 0.0
             self.unpriced += cost_usd is None and ok is not None
-        if not self.quiet and self.clock() - self.told >= (
-            TERMINAL_EVERY_S if self.terminal else PLAIN_EVERY_S
-        ):
+        if not self.quiet and self.clock() - self.told >= self.every_s:
             self.tell()
 
     def tell(self) -> None:

@@ -24,6 +24,7 @@ _SHOWN = (  # of a trial, in its row
     *("ok", "score", "latency_ms", "cost_usd", "cost_source", "tokens_in", "tokens_out", "tokens_thinking"),
     *("error", "error_kind", "run_id", "prompt_hash"),
 )
+_DELIBERATED = ("output", "ok", "score", "reasons", "error", "error_kind")  # of a trial, in its deliberation
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,7 @@ def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
     base = {"agent": trial.agent, "case_id": trial.case_id, "trial": trial.trial_no, "run_id": trial.run_id}
     row: dict[str, Any] = {
         **base,
-        **{
-            name: getattr(trial, name) for name in ("output", "ok", "score", "reasons", "error", "error_kind")
-        },
+        **{name: getattr(trial, name) for name in _DELIBERATED},
         "level": "case",
         "messages_sha256": [turn.get("messages_sha256") for turn in trial.turns],
         "rationale": rationale,
@@ -116,21 +115,16 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
     marked = [trial.rubric for trial in counted if trial.rubric]
     errors = Counter(str(trial.error_kind) for trial in trials if not trial.counted)
     missing = errors.total() + planned - len(trials)
-    rates = _rates(counted)
-    by_mark, by_tag = (
-        _grouped(marked, lambda one: one.scores),
-        _grouped(counted, lambda t: cases[t.case_id].tags),
-    )
+    by_mark = grouped(marked, lambda one: one.scores)
+    by_tag = grouped(counted, lambda trial: cases[trial.case_id].tags)
     tokens_in, tokens_out = (
-        None if total is None else int(total)
-        for total in (_known_sum([t.tokens_in for t in called]), _known_sum([t.tokens_out for t in called]))
+        None if (total := _known_sum(getattr(trial, name) for trial in called)) is None else int(total)
+        for name in ("tokens_in", "tokens_out")
     )
     return Summary(
         planned=planned,
-        counted=rates.counted,
-        passed=rates.passed,
+        **plain(_rates(counted)),
         success_rate=_mean(float(trial.ok is True) for trial in counted),
-        mean_score=rates.mean_score,
         errors=errors.total(),
         errors_by_kind=dict(sorted(errors.items())),
         own_errors_by_kind=dict(sorted(Counter(t.error_kind for t in counted if t.error_kind).items())),
@@ -146,7 +140,7 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
         },
         p50_latency_ms=_percentile([trial.latency_ms for trial in counted], 0.50),
         p95_latency_ms=_percentile([trial.latency_ms for trial in counted], 0.95),
-        cost_usd=_known_sum([trial.cost_usd for trial in called]),
+        cost_usd=_known_sum(trial.cost_usd for trial in called),
         unpriced=sum(trial.cost_usd is None for trial in called),
         tokens_in=tokens_in,
         tokens_out=tokens_out,
@@ -168,7 +162,15 @@ def _rationales(output: Any) -> Iterable[str]:
                 yield said
 
 
-def _grouped(items: Iterable[T], names: Callable[[T], Iterable[str]]) -> dict[str, list[T]]:
+def all_known(values: Iterable[float | None]) -> list[float] | None:
+    """The values; None if any is unknown: a sum with a hole in it is not a sum."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(found) else None
+
+
+def grouped(items: Iterable[T], names: Callable[[T], Iterable[str]]) -> dict[str, list[T]]:
+    """The items by each of their names, in the order of names."""
     groups: dict[str, list[T]] = {}
     for item in items:
         for name in names(item):
@@ -187,11 +189,10 @@ def _mean(values: Iterable[float]) -> float | None:
     return round(math.fsum(known) / len(known), 6) if known else None
 
 
-def _known_sum(values: Sequence[float | None]) -> float | None:
-    """None if nothing is known, or anything is not: a sum with a hole in it is not a sum."""
-    if not values or None in values:
-        return None
-    return round(math.fsum(value for value in values if value is not None), 9)
+def _known_sum(values: Iterable[float | None]) -> float | None:
+    """None if nothing is known, or anything is not."""
+    known = all_known(values)
+    return round(math.fsum(known), 9) if known else None
 
 
 def _percentile(values: Sequence[float], share: float) -> float | None:
@@ -200,6 +201,5 @@ def _percentile(values: Sequence[float], share: float) -> float | None:
         return None
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return round(ordered[low] + (ordered[high] - ordered[low]) * (place - low), 3)
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    return round(low + (high - low) * (place % 1), 3)

@@ -46,10 +46,10 @@ def one_at_a_time(args: argparse.Namespace) -> None:
         raise BadInput("--shard and --merge: one at a time")
 
 
-def shard_file(folder: Path, place: tuple[int, int]) -> Path:
-    """Where a shard leaves its trials, relative to the root."""
+def journal_file(whole: Path, folder: Path, place: tuple[int, int]) -> Path:
+    """Where a run keeps its trials, relative to the root: `whole`, or a file of the shard's own in `folder`."""
     part, of = place
-    return folder / f"shard-{part}-of-{of}.jsonl"
+    return whole if of == 1 else folder / f"shard-{part}-of-{of}.jsonl"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -18,13 +18,13 @@ from agents.base import BaseAgent, in_thread
 from agents.manifest import AgentSpec
 from agents.model.call import Completion, Message, Model, trial_label
 from agents.texts.prompt_set import PromptSet
-from eval.grading.graders import Grade, Part, grade
+from eval.grading.graders import Grade, Part
 from eval.grading.judge import Judge, grade_judged
 from eval.grading.rubric import Rubric, gated, rubric
 from eval.grading.suite import Case
 from telemetry import logger
 from telemetry.edge.errors import BadInput
-from telemetry.edge.records import plain
+from telemetry.edge.records import made, plain
 from telemetry.edge.text import MAX_ERROR, cut
 from telemetry.logger import INFRASTRUCTURE
 from telemetry.record.run import error_kind
@@ -61,9 +61,8 @@ class Recorder(Model):
         finally:
             if asked is not None:
                 hashes = [_short_hash(str(message.get("content"))) for message in messages]
-                asked.append(
-                    {"messages_sha256": hashes, "temperature": options.get("temperature", TEMPERATURE)}
-                )
+                temperature = options.get("temperature", TEMPERATURE)
+                asked.append({"messages_sha256": hashes, "temperature": temperature})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +147,7 @@ async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
     case = job.case
     if problem is None:
         try:
-            if any(wanted["grader"] == "llm_judge" for wanted in case.expect):
-                graded = await grade_judged(case.expect, output, case.input, judge, case.threshold)
-            else:
-                graded = grade(case.expect, output, case.threshold)
+            graded = await grade_judged(case.expect, output, case.input, judge, case.threshold)
         except Exception as raised:
             if error_kind(raised) not in INFRASTRUCTURE:  # a broken suite, or a bug: not the agent's loss
                 raise
@@ -212,12 +208,11 @@ def load_adapter(name: str) -> Callable[..., Any]:
     """The function that `module:function` names."""
     module, _, function = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), function)
+        adapter: Callable[..., Any] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise BadInput(f"eval_adapter {name!r}: cannot be loaded ({error}); give module:function") from error
-    if not callable(found):
+    if not callable(adapter):
         raise BadInput(f"eval_adapter {name!r}: is not a function")
-    adapter: Callable[..., Any] = found
     return adapter
 
 
@@ -267,11 +262,5 @@ def to_row(trial: Trial) -> dict[str, Any]:
 def from_row(row: Mapping[str, Any]) -> Trial:
     """The trial of a journal's row."""
     scores = row["rubric"]
-    restored = {
-        **row,
-        "reasons": tuple(row["reasons"]),
-        "parts": tuple(Part(**part) for part in row["parts"]),
-        "rubric": None if scores is None else gated(scores),
-        "turns": tuple(row["turns"]),
-    }
-    return Trial(**restored, resumed=True)
+    marks = None if scores is None else gated(scores)
+    return replace(made(Trial, {**row, "rubric": None}), rubric=marks, resumed=True)

@@ -16,8 +16,7 @@ from agents.llm_client import ModelOptions
 from agents.manifest import Manifest
 from agents.texts.prompt_set import PromptSet
 from eval.grading.suite import Suites
-from eval.ledger.history import append_history
-from eval.ledger.provenance import GitState, Seen, model_identity, replay_metadata
+from eval.ledger.provenance import GitState, Seen, append_history, model_identity, replay_metadata
 from meta.nightly.stage import NIGHT
 from meta.nightly.steps import Result
 from telemetry.edge.files import Repo, write_json
