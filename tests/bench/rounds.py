@@ -1,0 +1,164 @@
+"""How often does the rule of a comparison err over a year, at which cost? By simulation of `eval.ab.rounds.play`.
+
+A year is 365 challengers: 40 % identical to the champion, 40 % worse by 0.05, 20 % better by +0.05 to +0.20; 120 cases
+whose pass rates follow Beta(1.4, 0.6); the champion's archive holds thirty earlier evals of every case, or nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eval.ab.rounds import Archive, Case, Draw, Rules, play
+from tests.bench import Row
+
+YEARS = 6
+TESTS = 600  # of each null cell
+DIFFICULTY = (1.4, 0.6)
+ARCHIVED = 30
+
+Effect = Callable[[random.Random], float]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a simulated comparison is drawn from."""
+
+    effect: float | Effect = 0.0
+    cases: int = 120
+    difficulty: tuple[float, float] = DIFFICULTY
+    by_case: float = (
+        0.0  # standard deviation of the effect between cases, its mean over the cases left as it is
+    )
+    by_family: float = 0.0
+    families: int = 20
+    agents: int = 1
+    archived: int = ARCHIVED
+
+    def draw(self, rng: random.Random) -> tuple[Draw, list[Case], Archive | None]:
+        """One comparison: what the arms answer, on which cases, and what is known of the champion."""
+        cases = [(f"agent{i % self.agents}", f"case{i}") for i in range(self.cases)]
+        champion = [rng.betavariate(*self.difficulty) for _ in cases]
+        if self.by_case or self.by_family:
+            champion = [0.15 + 0.7 * rate for rate in champion]  # room for effects of both signs
+            challenger = self._varied(rng, champion)
+        else:
+            effect = self.effect if isinstance(self.effect, float) else self.effect(rng)
+            mean = self.difficulty[0] / sum(self.difficulty)
+            # An improvement mends part of what fails, a harm breaks part of what passes: rates stay within 0..1.
+            challenger = [
+                rate + effect * ((1 - rate) / (1 - mean) if effect > 0 else rate / mean) for rate in champion
+            ]
+        rates = {
+            "champion": dict(zip(cases, champion, strict=True)),
+            "challenger": dict(zip(cases, challenger, strict=True)),
+        }
+        known = {
+            case: sum(rng.random() < rate for _ in range(self.archived)) / self.archived
+            for case, rate in zip(cases, champion, strict=True)
+            if self.archived
+        }
+        archive = known.get if self.archived else None
+        return lambda arm, case, number: float(rng.random() < rates[arm][case]), cases, archive
+
+    def _varied(self, rng: random.Random, champion: list[float]) -> list[float]:
+        """Rates that differ by case and family, and are as good on the mean."""
+        family = [rng.gauss(0, self.by_family) for _ in range(self.families)]
+        effects = [rng.gauss(0, self.by_case) + family[i % self.families] for i in range(self.cases)]
+        for _ in range(40):
+            rates = [min(1.0, max(0.0, a + b)) for a, b in zip(champion, effects, strict=True)]
+            shift = sum(b - a for a, b in zip(champion, rates, strict=True)) / self.cases
+            effects = [one - shift for one in effects]
+        return rates
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of many comparisons of one kind."""
+
+    verdicts: Mapping[str, float]  # shares
+    calls: float  # of one comparison
+
+    @property
+    def promoted(self) -> float:
+        return self.verdicts.get("promote", 0.0)
+
+
+def simulate(world: World, tests: int, seed: str, rules: Rules | None = None) -> Found:
+    """So many comparisons of that kind."""
+    rng, counts, calls = random.Random(seed), Counter[str](), 0
+    for number in range(tests):
+        draw, cases, archive = world.draw(rng)
+        result = play(draw, cases, replace(rules or Rules(), seed=number), archive)
+        counts[result.verdict] += 1
+        calls += result.calls
+    return Found({verdict: count / tests for verdict, count in counts.items()}, calls / tests)
+
+
+def year(years: int, seed: str, **world: Any) -> dict[str, float]:
+    """False promotions and calls of a year, and the share of true improvements found."""
+    per = {"same": 146, "worse": 146, "true": 73}
+    effects: dict[str, float | Effect] = {
+        "same": 0.0,
+        "worse": -0.05,
+        "true": lambda rng: rng.uniform(0.05, 0.2),
+    }
+    found = {
+        name: simulate(World(effects[name], **world), years * count, f"{seed} {name}")
+        for name, count in per.items()
+    }
+    return {
+        "false": sum(per[name] * found[name].promoted for name in ("same", "worse")),
+        "found": found["true"].promoted,
+        "calls": sum(per[name] * found[name].calls for name in per) / sum(per.values()),
+    }
+
+
+NULLS: Mapping[str, World] = {
+    "identical arms": World(),
+    "identical arms, no archive": World(archived=0),
+    "30 cases": World(cases=30),
+    "300 cases": World(cases=300),
+    "nearly all pass": World(difficulty=(9.5, 0.5)),
+    "nearly none pass": World(difficulty=(0.5, 9.5)),
+    "three agents": World(agents=3),
+    "effects differ by case": World(by_case=0.2),
+    "effects differ by case, no archive": World(by_case=0.2, archived=0),
+    "effects differ by family": World(by_family=0.1),
+    "effects differ by family, no archive": World(by_family=0.1, archived=0),
+}
+
+
+def null_cells(tests: int = TESTS, seed: str = "null") -> dict[str, float]:
+    """The share promoted of challengers that are no better."""
+    return {name: simulate(world, tests, f"{seed} {name}").promoted for name, world in NULLS.items()}
+
+
+def main() -> list[Row]:
+    """The rows of the table."""
+    rows: list[Row] = []
+
+    def row(what: str, measured: str, target: str, ok: bool) -> None:
+        rows.append(Row(what, measured, "", "", target, ok))
+
+    for name, archived in (("", ARCHIVED), (", no archive", 0)):
+        one = year(YEARS, "year", archived=archived)
+        row(f"false promotions a year{name}", f"{one['false']:.2f}", "<= 1.0", one["false"] <= 1.0)
+        row(f"true ones found, +0.05 .. +0.20{name}", f"{one['found']:.1%}", ">= 95%", one["found"] >= 0.95)
+        row(f"calls a test{name}", f"{one['calls']:.0f}", "<= 950", one["calls"] <= 950)
+    small = simulate(World(0.05), 3 * TESTS // 2, "small").promoted
+    row("found, +0.05 alone", f"{small:.1%}", ">= 75%", small >= 0.75)
+    cells = null_cells()
+    worst = max(cells, key=cells.__getitem__)
+    row(
+        f"worst of {len(cells)} null cells ({worst})", f"{cells[worst]:.1%}", "<= 3.5%", cells[worst] <= 0.035
+    )
+    margin = Rules(margin=0.05)
+    worse = simulate(World(-0.05), TESTS, "margin", margin).promoted
+    equal = simulate(World(), TESTS, "equal", margin).promoted
+    row("margin 5: a model 5 points worse passes", f"{worse:.1%}", "<= 5%", worse <= 0.05)
+    row("margin 5: an equal one passes", f"{equal:.1%}", ">= 90%", equal >= 0.9)
+    return rows
