@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,12 @@ MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One tune case that most trials got wrong."""
+    """One tune case that most trials got wrong, as a critic sees it."""
 
-    case_id: str
+    id: str
     tags: tuple[str, ...]
     reasons: tuple[str, ...]
-    output_preview: str
-
-    def shown(self) -> dict[str, Any]:
-        """As a critic sees it."""
-        return {"id": self.case_id, "tags": self.tags, "reasons": self.reasons, "output": self.output_preview}
+    output: str  # the start of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +43,8 @@ class TuneResults:
         by_kind: dict[tuple[str, ...], list[Failure]] = {}
         for failure in self.failures:
             by_kind.setdefault(failure.tags, []).append(failure)
-        chosen: list[Failure] = []
-        while len(chosen) < MAX_CASES and any(by_kind.values()):
-            for waiting in by_kind.values():
-                if waiting and len(chosen) < MAX_CASES:
-                    chosen.append(waiting.pop(0))
-        return [failure.shown() for failure in chosen]
+        in_turn = chain.from_iterable(zip_longest(*by_kind.values()))
+        return [asdict(failure) for failure in in_turn if failure is not None][:MAX_CASES]
 
 
 def tune_results(repo: Repo, spec: AgentSpec, prompt_hash: str | None = None) -> TuneResults:
