@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from agents.base import AgentError
@@ -10,10 +10,10 @@ from agents.manifest import Manifest
 from agents.model.call import LLMError, Model
 from eval.grading.suite import load_suite
 from meta.patches import recommendations, trial
-from meta.patches.outcome import Done, Tried
-from meta.patches.recommendations import Recommendation, SetAside, code_of
+from meta.patches.recommendations import Recommendation, code_of
+from meta.patches.report import NotTried, not_tried
 from meta.patches.trial import DECLINED, PASSED, REJECTED, Attempt, Commands, Sandbox
-from meta.patches.writer import MAX_DIFF_CHARS, Written, write_patch
+from meta.patches.writer import Written, write_patch
 from meta.publish import judge
 from telemetry import logger
 from telemetry.edge.errors import BadInput
@@ -24,6 +24,25 @@ MAX_TRIES = 3  # recommendations per run: each costs a full test run
 MAX_ANSWERS = 2  # per recommendation: a patch that was refused may be mended once
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One recommendation, what was written for it, and what became of that."""
+
+    recommendation: Recommendation
+    attempt: Attempt
+    written: Written
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a run of the sandbox came to."""
+
+    tried: tuple[Tried, ...]
+    set_aside: tuple[NotTried, ...]
+    stopped: str  # why it ended early, if it did
+    suites: Mapping[str, str]  # path -> SHA-256 of those that graded
+
+
 @dataclass(slots=True)
 class Bench:
     """Where patches are asked for and tried."""
@@ -32,14 +51,14 @@ class Bench:
     manifest: Manifest
     model: Model
     time_limit_s: float  # of each command
-    seed: int
-    commands: Commands | None
-    say: Callable[[str], None]
+    seed: int = 0
+    commands: Commands | None = None  # default: those of continuous integration
+    say: Callable[[str], None] = lambda _: None
     _sandboxes: dict[str, Sandbox] = field(default_factory=dict)
 
-    async def all(self, given: Sequence[Recommendation], only: Sequence[str], triage: bool) -> Done:
+    async def all(self, given: Sequence[Recommendation], triage: bool) -> Done:
         """Sort out, then try until a patch holds; an outage or the end of the budget keeps what was done."""
-        fit, aside = recommendations.aimed(given, self.manifest, only)
+        fit, aside = recommendations.aimed(given, self.manifest)
         tried: list[Tried] = []
         stopped = ""
         try:
@@ -56,7 +75,7 @@ class Bench:
         finally:
             await self.model.aclose()
         why = "not tried: stopped early" if stopped else "not tried: one patch, and few tries, at a time"
-        aside += [SetAside(one, why) for one in fit[len(tried) :]]
+        aside += [not_tried(one, why) for one in fit[len(tried) :]]
         suites = {str(one.suite.path): one.suite.sha256 for one in self._sandboxes.values()}
         return Done(tuple(tried), tuple(aside), stopped, suites)
 
@@ -70,16 +89,16 @@ class Bench:
         """Ask for a patch and try it; a refused one may be mended once."""
         sandbox = self._sandbox(one.agent)
         self.say(f"{one.agent}: asking for a patch: {' '.join(one.change.split())[:100]}")
-        attempt, written = Attempt(DECLINED), None
+        attempt, written = Attempt(DECLINED), Written()
         for _ in range(MAX_ANSWERS):
             answer, problem = await self._asked(one, sandbox, attempt.reasons)
-            if answer is None or not answer.diff or (written is not None and answer.diff == written.diff):
-                if written is None:  # nothing to try at all; else the earlier refusal stands
-                    verdict = REJECTED if answer is None else DECLINED
-                    attempt = Attempt(verdict, (problem if answer is None else answer.why,))
-                    written = answer
+            if written.diff and answer.diff in ("", written.diff):
+                break  # the earlier refusal stands
+            written = answer
+            if not answer.diff:  # nothing to try at all
+                attempt = Attempt(REJECTED, (problem,)) if problem else Attempt(DECLINED, (str(answer.why),))
                 break
-            written, attempt = answer, _within_size(answer.diff) or sandbox.try_patch(answer.diff)
+            attempt = sandbox.try_patch(answer.diff)
             self.say(f"{one.agent}: {attempt.verdict} {'; '.join(attempt.reasons)[:300]}".rstrip())
             if attempt.verdict != REJECTED:
                 break
@@ -88,14 +107,15 @@ class Bench:
 
     async def _asked(
         self, one: Recommendation, sandbox: Sandbox, refused: Sequence[str]
-    ) -> tuple[Written | None, str]:
+    ) -> tuple[Written, str]:
+        """The answer, or why it is none."""
         source = (judge.Head(sandbox.root)(sandbox.path) or b"").decode()
         try:
             return await write_patch(self.model, one, sandbox.path, source, refused), ""
         except LLMError as error:
             if error.error_kind != "parse":
                 raise
-            return None, f"the answer was no patch: {str(error)[:300]}"
+            return Written(), f"the answer was no patch: {str(error)[:300]}"
 
     def _sandbox(self, agent: str) -> Sandbox:
         if agent not in self._sandboxes:
@@ -107,15 +127,7 @@ class Bench:
         return self._sandboxes[agent]
 
 
-def _within_size(diff: str) -> Attempt | None:
-    """The refusal of a diff that is too long to be looked at."""
-    if len(diff) <= MAX_DIFF_CHARS:
-        return None
-    why = f"the diff has {len(diff):,} characters, at most {MAX_DIFF_CHARS:,} are taken"
-    return Attempt(REJECTED, (why,), diff[:1000])
-
-
-def _log(one: Recommendation, attempt: Attempt, written: Written | None) -> None:
+def _log(one: Recommendation, attempt: Attempt, written: Written) -> None:
     """The verdict on a patch as a row; what asking cost stands on the meta agent's `run` row."""
     scores = attempt.scores
     logger.log_event(
@@ -129,7 +141,7 @@ def _log(one: Recommendation, attempt: Attempt, written: Written | None) -> None
         reasons=[reason[:300] for reason in attempt.reasons[:5]],
         score=None if scores is None else scores.after,
         score_before=None if scores is None else scores.before,
-        model=None if written is None else written.model,
-        provider=None if written is None else written.provider,
+        model=written.model,
+        provider=written.provider,
         **({} if attempt.metrics is None else asdict(attempt.metrics)),
     )

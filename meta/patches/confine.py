@@ -42,10 +42,9 @@ class Walls:
     network: bool = False
     processes: bool = False
     files: bool = False
+    told: str = ""  # in words, for a report
 
-    @property
-    def told(self) -> str:
-        """For a report, in words."""
+    def __post_init__(self) -> None:
         held = {
             "no network but its own loopback": self.network,
             "no other process to be seen": self.processes,
@@ -54,7 +53,8 @@ class Walls:
         have = [what for what, there in held.items() if there]
         lack = [what for what, there in held.items() if not there]
         said = f"held: {', '.join(have)}" if have else "no namespaces on this platform"
-        return f"{said}; not held: {', '.join(lack)}" if lack else said
+        said += f"; not held: {', '.join(lack)}" if lack else ""
+        object.__setattr__(self, "told", self.told or said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from meta.patches.recommendations import Recommendation
 from telemetry.record.run import instrument_agent_call_async
 
 WRITER = "meta_agent"  # whose run this is
-MAX_DIFF_CHARS = 200_000  # the guard's limit of 400 lines stands far below
 MAX_TOKENS = 6_000  # of the answer: room for a diff, none for a rewrite
 
 # Not a file of agents/prompts/: those are tuned by promotions, and this one describes a boundary.
@@ -41,10 +40,10 @@ ANSWER: Final = record(
 class Written:
     """What the model answered."""
 
-    diff: str  # empty: declined
-    why: str
-    model: str | None
-    provider: str | None
+    diff: str = ""  # empty: declined
+    why: str | None = None
+    model: str | None = None
+    provider: str | None = None
 
 
 async def write_patch(
