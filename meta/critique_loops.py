@@ -92,8 +92,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     told = cli.found(sentence(report))
     job_summary(f"### Cross-agent critiques\n\n{told}")
     for row in report.failed:
-        pair = f"{row.critic_agent} on {row.target_agent}"
-        print(f"warning: {pair} failed ({row.error_kind}): {row.error}", file=sys.stderr)
+        print(f"warning: {row.told} failed ({row.error_kind}): {row.error}", file=sys.stderr)
     cli.tell(args, plain(report), f"{told} Report: {FORM.markdown}")
     return cli.OK
 

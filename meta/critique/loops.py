@@ -17,7 +17,7 @@ from eval.ledger.report import Asked
 from meta.critique import check
 from meta.critique.report import FORM, SCHEMA_VERSION, Critique, Failed, Pairing, Report
 from meta.evidence.known import telemetry_summary
-from meta.evidence.pairs import Pair, pair_of, payload
+from meta.evidence.pairs import Pair, pair_of
 from telemetry import logger
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.records import made
@@ -37,13 +37,15 @@ def run(prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int, 
         if {critic, target} <= enabled
     ]
     seen = [pair for pair in pairs if pair.has_something]
-    found, failed = asyncio.run(_all(seen, prompts, manifest, model, concurrency))
+    done = asyncio.run(_all(seen, prompts, manifest, model, concurrency))
+    found = [result for result in done if isinstance(result, Critique)]
+    failed = [result for result in done if isinstance(result, Failed)]
     if failed and not found:
         raise Stopped(f"every critique failed, last: {failed[-1].error}")
     earlier = FORM.read(repo)
     before = earlier.critiques if earlier else ()
-    lost = {(row.critic_agent, row.target_agent) for row in failed}
-    carried = [row for row in before if (row.critic_agent, row.target_agent) in lost]  # it still stands
+    lost = {row.told for row in failed}
+    carried = [row for row in before if row.told in lost]  # it still stands
     today = today or datetime.now(UTC).date().isoformat()
     report = Report(
         SCHEMA_VERSION,
@@ -61,8 +63,8 @@ def run(prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int, 
 
 async def _all(
     pairs: Sequence[Pair], prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int
-) -> tuple[list[Critique], list[Failed]]:
-    """The critiques that came about, and the pairs that failed: one failing pair does not lose the others."""
+) -> list[Critique | Failed]:
+    """What came of each pair: one that fails does not lose the others."""
     slots = asyncio.Semaphore(concurrency)
 
     async def one(pair: Pair) -> Critique | Failed:
@@ -76,15 +78,13 @@ async def _all(
                 return Failed(pair.critic, pair.target, error_kind(problem), told)
 
     async with aclosing(model):
-        done = await asyncio.gather(*(one(pair) for pair in pairs))
-    found = [result for result in done if isinstance(result, Critique)]
-    return found, [result for result in done if isinstance(result, Failed)]
+        return await asyncio.gather(*map(one, pairs))
 
 
 async def criticise(pair: Pair, prompts: PromptSet, manifest: Manifest, model: Model) -> Critique:
     """Ask the critic, within its time limit, under its name in the log."""
     spec = manifest.agent(pair.critic)
-    given = payload(pair, manifest.agent(pair.target).prompt)
+    given = pair.shown()
     system = BETWEEN.join(text for text in (prompts.system(spec), prompts.text(PROMPT).strip()) if text)
 
     async def ask() -> Critique:

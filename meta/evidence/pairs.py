@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from agents.manifest import Manifest
@@ -24,12 +24,32 @@ class Pair:
     as_of: str | None
     telemetry: Mapping[str, Any]
     tune: evidence.TuneResults
-    own_output: list[Any] = field(default_factory=list)
+    own_output: list[Any]
+    prompt: str | None
 
     @property
     def has_something(self) -> bool:
         """Is there anything to look at?"""
         return bool(self.output or self.telemetry or self.tune.failures)
+
+    def shown(self) -> dict[str, Any]:
+        """What the critic is shown."""
+        given = {
+            "agent": self.target,
+            "as_of": self.as_of,
+            "outputs": self.output,
+            "telemetry": self.telemetry,
+            "failing_cases": self.tune.shown(),
+        }
+        return {
+            "task": "critique",
+            "critic": self.critic,
+            **reviewer.payload(given),
+            "telemetry": self.telemetry,
+            "tags": {tag: {"failing": wrong, "of": of} for tag, (wrong, of) in self.tune.tags.items()},
+            "own_output": self.own_output[: reviewer.MAX_ITEMS],
+            "prompt": self.prompt,
+        }
 
 
 def pair_of(
@@ -47,25 +67,5 @@ def pair_of(
     own, own_day = evidence.latest_output(repo, critic)
     figures = evidence.figures(summary, target, FIGURES)
     tune = evidence.tune_results(repo, spec, prompts.hash(spec) if spec.prompt else None)
-    return Pair(critic, target, output or [], as_of, figures, tune, own or [] if own_day == as_of else [])
-
-
-def payload(pair: Pair, prompt: str | None) -> dict[str, Any]:
-    """What the critic is shown."""
-    given = {
-        "agent": pair.target,
-        "as_of": pair.as_of,
-        "outputs": pair.output,
-        "telemetry": dict(pair.telemetry),
-        "failing_cases": pair.tune.shown(),
-    }
-    counts = {tag: {"failing": wrong, "of": of} for tag, (wrong, of) in pair.tune.tags.items()}
-    return {
-        "task": "critique",
-        "critic": pair.critic,
-        **reviewer.payload(given),
-        "telemetry": dict(pair.telemetry),
-        "tags": counts,
-        "own_output": pair.own_output[: reviewer.MAX_ITEMS],
-        "prompt": prompt,
-    }
+    view = own or [] if own_day == as_of else []
+    return Pair(critic, target, output or [], as_of, figures, tune, view, spec.prompt)

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INNER = Path(__file__).with_name("confined.py")
-START = (
-    "import runpy, sys; runpy.run_path(sys.argv[1])['main'](sys.argv[2:])"  # by path: no package, no sys.path
-)
+# By path: no package, no sys.path.
+START = "import runpy, sys; runpy.run_path(sys.argv[1])['main'](sys.argv[2:])"
 KEPT = ("PATH", "LANG", "LC_ALL", "TZ")  # all that a command learns of our environment
 TAIL_CHARS = 3_000  # of what the command said
 PROBE_SECONDS = 10.0
