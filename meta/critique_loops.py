@@ -44,8 +44,7 @@ def critique(
 
     from agents.manifest import load_manifest
     from agents.texts.prompt_set import PromptSet
-    from meta.critique.loops import criticise
-    from meta.evidence.pairs import pair_of
+    from meta.critique.loops import criticise, pair_of
 
     prompts, manifest = PromptSet(here()), load_manifest(here())
     pair = pair_of(prompts, manifest, critic_name, target_name, telemetry_summary, target_output)

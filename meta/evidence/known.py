@@ -36,7 +36,6 @@ class TuneResults:
 
     failures: tuple[Failure, ...] = ()
     tags: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # tag -> failing, all
-    problem: str = ""  # why there is nothing to say
 
     def shown(self) -> list[dict[str, Any]]:
         """The failing cases that a critic sees: the kinds in turn, so that none crowds out the others."""
@@ -49,15 +48,12 @@ class TuneResults:
 
 def tune_results(repo: Repo, spec: AgentSpec, prompt_hash: str | None = None) -> TuneResults:
     """From the latest results file; nothing if it is missing, or measured another prompt than `prompt_hash`."""
-    path = RESULTS / f"{spec.name}.json"
-    document = read_json(repo, path)
-    if document is None:
-        return TuneResults(problem=f"{path}: no results")
+    document = read_json(repo, RESULTS / f"{spec.name}.json") or {}
     measured = (document.get("metadata") or {}).get("prompt_hash")
-    if prompt_hash is not None and measured != prompt_hash:
-        return TuneResults(problem=f"{path}: results of another prompt text")
     rows = document.get("results")
-    return summed_up(rows if isinstance(rows, list) else ())
+    if not isinstance(rows, list) or prompt_hash not in (None, measured):
+        return TuneResults()
+    return summed_up(rows)
 
 
 def summed_up(rows: Iterable[Any]) -> TuneResults:

@@ -20,7 +20,7 @@ from typing import Any
 from eval.grading.graders import grade
 from eval.grading.suite import Case, Suite
 from meta.patches import confine
-from meta.patches.size import File, Metrics, measure
+from meta.patches.size import Metrics, measure
 from meta.publish.changes import Change, canonical
 from meta.publish.judge import check_patch
 from telemetry.edge.git import GitRefused, git
@@ -136,10 +136,9 @@ class Sandbox:
         made = Attempt(REJECTED, tuple(reasons), patch.decode(errors="replace"), judged.changes)
         if reasons:
             return made
+        texts = [((one.before or b"").decode(), (one.after or b"").decode()) for one in judged.changes]
         with _worktrees(self.root) as fresh:
-            return self._checked(
-                replace(made, metrics=measure([_file(one) for one in made.changes])), fresh, patch
-            )
+            return self._checked(replace(made, metrics=measure(texts)), fresh, patch)
 
     def _checked(self, made: Attempt, fresh: Callable[[bytes], Path], patch: bytes) -> Attempt:
         checks = [Check("guard", confine.OK, 0.0)]
@@ -248,10 +247,6 @@ def _why(check: Check, time_limit_s: float) -> str:
         return f"{check.name}: not done after {time_limit_s:g} s"
     last = [line for line in check.said.splitlines() if line.strip()][-3:]
     return f"{check.name}: failed: {' / '.join(last)[-400:]}"
-
-
-def _file(change: Change) -> File:
-    return File(change.path, (change.before or b"").decode(), (change.after or b"").decode())
 
 
 @contextmanager
