@@ -51,7 +51,6 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from meta.offline import analysts
     from meta.patches import recommendations
     from meta.patches.bench import Bench
-    from meta.patches.outcome import run
 
     manifest = load_manifest(repo)
     for name in args.agent:
@@ -65,7 +64,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     bench = Bench(repo, manifest, model, args.time_limit, args.seed)
     if not (args.quiet or args.json):
         bench.say = functools.partial(print, file=sys.stderr)
-    return told(repo, run(bench, given, triage=args.recommendation is None), args)
+    return told(repo, bench.run(given, triage=args.recommendation is None), args)
 
 
 def told(repo: Repo, report: Report, args: argparse.Namespace) -> int:

@@ -1,17 +1,25 @@
-"""Takes recommendations from text to verdict, one at a time, until a patch holds."""
+"""Takes recommendations from text to verdict, one at a time, until a patch holds; that one is left in the tree.
+
+Everything that a model or a confined command said is cut and cleaned on its way into the report.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from agents.base import AgentError
 from agents.manifest import Manifest
 from agents.model.call import LLMError, Model
 from eval.grading.suite import load_suite
-from meta.patches import recommendations, trial
+from eval.ledger.decisions import Decision, write_decision
+from eval.ledger.provenance import GitState, Seen, replay_metadata
+from meta.patches import confine, recommendations, trial
 from meta.patches.recommendations import Recommendation, code_of
-from meta.patches.report import NotTried, not_tried
+from meta.patches.report import FORM, TEXT_CHARS, NotTried, Report, Row, kept, not_tried
 from meta.patches.trial import DECLINED, PASSED, REJECTED, Attempt, Commands, Sandbox
 from meta.patches.writer import Written, write_patch
 from meta.publish import judge
@@ -19,7 +27,10 @@ from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.git import git
+from telemetry.edge.text import clean, redact
 
+VERSION = 1
+PATCH_CHARS = 30_000  # kept of a patch
 MAX_TRIES = 3  # recommendations per run: each costs a full test run
 MAX_ANSWERS = 2  # per recommendation: a patch that was refused may be mended once
 
@@ -31,16 +42,6 @@ class Tried:
     recommendation: Recommendation
     attempt: Attempt
     written: Written
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a run of the sandbox came to."""
-
-    tried: tuple[Tried, ...]
-    set_aside: tuple[NotTried, ...]
-    stopped: str  # why it ended early, if it did
-    suites: Mapping[str, str]  # path -> SHA-256 of those that graded
 
 
 @dataclass(slots=True)
@@ -56,8 +57,43 @@ class Bench:
     say: Callable[[str], None] = lambda _: None
     _sandboxes: dict[str, Sandbox] = field(default_factory=dict)
 
-    async def all(self, given: Sequence[Recommendation], triage: bool) -> Done:
-        """Sort out, then try until a patch holds; an outage or the end of the budget keeps what was done."""
+    def run(self, given: Sequence[Recommendation], *, triage: bool) -> Report:
+        """Try until a patch holds; leave it in the tree, with its decision and the report, which is returned."""
+        git_state = GitState(self.repo)
+        with logger.source("critique"):
+            tried, aside, stopped = asyncio.run(self._all(given, triage))
+        winner = next((one for one in tried if one.attempt.verdict == PASSED), None)
+        report = Report(
+            version=VERSION,
+            patched=winner is not None,
+            stopped=kept(stopped) or None,
+            time_limit_s=self.time_limit_s,
+            walls=confine.probe(),
+            evals_by="offline",
+            attempts=tuple(map(_row, tried)),
+            set_aside=tuple(aside[:100]),
+            metadata=self._metadata([one.written for one in tried], git_state),
+        )
+        FORM.files(report)  # a report that breaks its schema leaves no patch either
+        if winner is not None:
+            root = self.repo.root.resolve()
+            judge.apply_patch(judge.check_patch(winner.attempt.patch.encode(), "sandbox", root), root)
+        FORM.write(self.repo, report)
+        if winner is not None:
+            _decide(self.repo, winner, report.metadata)
+        return report
+
+    def _metadata(self, answers: Sequence[Written], git_state: GitState) -> dict[str, Any]:
+        models = tuple(sorted({answer.model for answer in answers if answer.model}))
+        providers = tuple(sorted({answer.provider for answer in answers if answer.provider}))
+        seen = Seen((), models, providers, (), ())
+        suites = {str(one.suite.path): one.suite.sha256 for one in self._sandboxes.values()}
+        return replay_metadata(git_state, suites=suites, prompts={}, seen=seen, seed=self.seed)
+
+    async def _all(
+        self, given: Sequence[Recommendation], triage: bool
+    ) -> tuple[list[Tried], list[NotTried], str]:
+        """Sort out, then try; an outage or the end of the budget keeps what was done, and is told."""
         fit, aside = recommendations.aimed(given, self.manifest)
         tried: list[Tried] = []
         stopped = ""
@@ -76,8 +112,7 @@ class Bench:
             await self.model.aclose()
         why = "not tried: stopped early" if stopped else "not tried: one patch, and few tries, at a time"
         aside += [not_tried(one, why) for one in fit[len(tried) :]]
-        suites = {str(one.suite.path): one.suite.sha256 for one in self._sandboxes.values()}
-        return Done(tuple(tried), tuple(aside), stopped, suites)
+        return tried, aside, stopped
 
     def _must_be_clean(self, fit: Sequence[Recommendation]) -> None:
         """A patch is made and judged against HEAD, so the file it is for must be as it is there."""
@@ -145,3 +180,52 @@ def _log(one: Recommendation, attempt: Attempt, written: Written) -> None:
         provider=written.provider,
         **({} if attempt.metrics is None else asdict(attempt.metrics)),
     )
+
+
+def _row(one: Tried) -> Row:
+    attempt, written = one.attempt, one.written
+    return Row(
+        *one.recommendation.kept,
+        verdict=attempt.verdict,
+        reasons=tuple(map(kept, attempt.reasons[:10])),
+        said=None if written.why is None else kept(written.why),
+        model=written.model,
+        provider=written.provider,
+        patch=redact(clean(attempt.patch))[:PATCH_CHARS],
+        patch_truncated=len(attempt.patch) > PATCH_CHARS,
+        patch_sha256=_sha256(attempt.patch.encode(errors="replace") or None),
+        files=tuple(kept(change.path)[:200] for change in attempt.changes[:20]),
+        metrics=attempt.metrics,
+        checks=tuple(
+            replace(check, said=redact(clean(check.said))[-TEXT_CHARS:]) for check in attempt.checks
+        ),
+        scores=attempt.scores,
+    )
+
+
+def _decide(repo: Repo, winner: Tried, metadata: Mapping[str, Any]) -> None:
+    attempt, [change] = winner.attempt, winner.attempt.changes
+    assert attempt.scores is not None and attempt.metrics is not None
+    write_decision(
+        repo,
+        Decision(
+            decision="propose",
+            kind="sandbox",
+            subject=winner.recommendation.agent,
+            date=metadata["generated_at"][:10],
+            before_sha256=_sha256(change.before),
+            after_sha256=_sha256(change.after),
+            report_sha256=_sha256((repo / FORM.path).read_bytes()),
+            verdict={
+                "verdict": attempt.verdict,
+                "effect": round(attempt.scores.after - attempt.scores.before, 6),
+                "cases_used": attempt.scores.cases,
+                **asdict(attempt.metrics),
+            },
+            metadata=metadata,
+        ),
+    )
+
+
+def _sha256(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()

@@ -22,7 +22,6 @@ from meta.patches import recommendations
 from meta.patches import trial as patch_trial
 from meta.patches.bench import Bench
 from meta.patches.confine import Walls
-from meta.patches.outcome import run
 from meta.patches.recommendations import Recommendation
 from meta.patches.report import NotTried, Report, Row, body
 from meta.patches.size import Metrics
@@ -61,7 +60,7 @@ def checkout(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def tried(model: Any, *given: Recommendation, triage: bool = False, **options: Any) -> dict[str, Any]:
     bench = Bench(here(), load_manifest(here()), model, sandbox.TIME_LIMIT_S, **options)
-    return dict(plain(run(bench, given or (LOWER,), triage=triage)))
+    return dict(plain(bench.run(given or (LOWER,), triage=triage)))
 
 
 def bench(checkout: Path, **parts: Any) -> Sandbox:
