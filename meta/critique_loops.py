@@ -44,8 +44,7 @@ def critique(
 
     from agents.manifest import load_manifest
     from agents.texts.prompt_set import PromptSet
-    from meta.critique.loops import criticise
-    from meta.evidence.pairs import pair_of
+    from meta.critique.loops import criticise, pair_of
 
     prompts, manifest = PromptSet(here()), load_manifest(here())
     pair = pair_of(prompts, manifest, critic_name, target_name, telemetry_summary, target_output)
@@ -92,8 +91,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     told = cli.found(sentence(report))
     job_summary(f"### Cross-agent critiques\n\n{told}")
     for row in report.failed:
-        pair = f"{row.critic_agent} on {row.target_agent}"
-        print(f"warning: {pair} failed ({row.error_kind}): {row.error}", file=sys.stderr)
+        print(f"warning: {row.told} failed ({row.error_kind}): {row.error}", file=sys.stderr)
     cli.tell(args, plain(report), f"{told} Report: {FORM.markdown}")
     return cli.OK
 

@@ -9,8 +9,8 @@ environment and no network where the platform allows. The first one that passes 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,7 @@ from telemetry.edge.files import Repo
 from telemetry.edge.records import plain
 
 if TYPE_CHECKING:
-    from agents.manifest import Manifest
-    from agents.model.call import Model
-    from meta.patches.recommendations import Recommendation
     from meta.patches.report import Report
-    from meta.patches.trial import Commands
 
 TIME_LIMIT_S = 900.0  # of each command; the whole test suite takes minutes on two cores
 
@@ -54,53 +50,21 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from agents.manifest import load_manifest
     from meta.offline import analysts
     from meta.patches import recommendations
+    from meta.patches.bench import Bench
 
     manifest = load_manifest(repo)
     for name in args.agent:
         if not manifest.agent(name).sandbox_editable:
             raise BadInput(f"--agent {name}: agents/manifest.yaml does not say sandbox_editable: true")
     given = recommendations.read(repo, args.recommendation)
+    if args.agent:
+        given = [one for one in given if one.agent in args.agent]
     ask = model_options(args).within(manifest.budget)
-    report = run(
-        repo,
-        given,
-        manifest,
-        ask.model([manifest.agent("meta_agent").model], analysts(manifest)),
-        only=args.agent,
-        triage=args.recommendation is None,
-        time_limit_s=args.time_limit,
-        seed=args.seed,
-        say=None if args.quiet or args.json else lambda line: print(line, file=sys.stderr),
-    )
-    return told(repo, report, args)
-
-
-def run(
-    repo: Repo,
-    given: Sequence[Recommendation],
-    manifest: Manifest,
-    model: Model,
-    *,
-    only: Sequence[str] = (),
-    triage: bool = True,
-    time_limit_s: float = TIME_LIMIT_S,
-    seed: int = 0,
-    commands: Commands | None = None,
-    say: Callable[[str], None] | None = None,
-) -> Report:
-    """Try recommendations until a patch holds, leave it in the tree, and write the report, which is returned."""
-    import asyncio
-
-    from eval.ledger.provenance import GitState
-    from meta.patches.bench import Bench
-    from meta.patches.outcome import write
-    from telemetry import logger
-
-    git_state = GitState(repo)
-    bench = Bench(repo, manifest, model, time_limit_s, seed, commands, say or (lambda _: None))
-    with logger.source("critique"):
-        done = asyncio.run(bench.all(given, only, triage))
-    return write(repo, done, git_state, time_limit_s=time_limit_s, seed=seed)
+    model = ask.model([manifest.agent("meta_agent").model], analysts(manifest))
+    bench = Bench(repo, manifest, model, args.time_limit, args.seed)
+    if not (args.quiet or args.json):
+        bench.say = functools.partial(print, file=sys.stderr)
+    return told(repo, bench.run(given, triage=args.recommendation is None), args)
 
 
 def told(repo: Repo, report: Report, args: argparse.Namespace) -> int:

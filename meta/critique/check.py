@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final
 
 from agents.manifest import mentions
@@ -48,22 +49,22 @@ def admitted(
     """One critique from a model's answer to `given`: what may stay, and, in `refused`, what may not and why."""
     refused: list[Refusal] = []
     issues, recommendations = [], []
-    for place, raw in enumerate(answer.get("issues") or ()):
+    for place, raw in enumerate(answer["issues"]):
         title, evidence, impact = (_plain(raw[name]) for name in ("title", "evidence", "impact"))
         if why := _too_much(place, raw, ("title", "evidence", "impact")):
             refused.append(Refusal("issue", title[:KEPT_OF_REFUSED], why))
         else:
             held = len(evidence) >= MIN_EVIDENCE and quoted(raw["evidence"], given)
             issues.append(Issue(title, evidence, impact, raw["severity"], held))
-    for place, raw in enumerate(answer.get("recommendations") or ()):
+    for place, raw in enumerate(answer["recommendations"]):
+        change, reason = _plain(raw["change"]), _plain(raw["why"])
         why = _too_much(place, raw, ("change", "why"))
-        touched = [] if why else mentions({"change": raw["change"]}, protected)
-        if touched:
+        if not why and (touched := mentions({"change": raw["change"]}, protected)):
             why = f"touches the protected path {_plain(touched[0])[:100]}"
         if why:
-            refused.append(Refusal("recommendation", _plain(raw["change"])[:KEPT_OF_REFUSED], why))
+            refused.append(Refusal("recommendation", change[:KEPT_OF_REFUSED], why))
         else:
-            recommendations.append(Recommendation(_plain(raw["change"]), _plain(raw["why"]), raw["priority"]))
+            recommendations.append(Recommendation(change, reason, raw["priority"]))
     kept = tuple(refused[: 2 * MAX_ITEMS])
     return Critique(critic, target, tuple(issues), tuple(recommendations), kept)
 
@@ -109,7 +110,8 @@ def _with(critique: Critique, found: Sequence[Finding]) -> Critique:
 
 def same_finding(one: Finding, other: Finding) -> bool:
     """Do two issues (or recommendations) about one target say the same?"""
-    return type(one) is type(other) and alike(one.words, other.words)
+    said = [row.title if isinstance(row, Issue) else row.change for row in (one, other)]
+    return type(one) is type(other) and alike(*said)
 
 
 def alike(one: str, other: str) -> bool:
@@ -135,13 +137,10 @@ def linked(critiques: Sequence[Critique], earlier: Sequence[Critique], today: st
             old, Issue
         ):  # its words, unless they had no support and these have; severity is tonight's
             words = row if row.supported and not old.supported else old
-            return replace(
-                words, id=old.id, first_seen=old.first_seen, severity=row.severity, also_by=row.also_by
-            )
-        number = 1
-        while (name := f"{today}/{critique.critic_agent}-{number}") in taken:
-            number += 1
-        taken.add(name)
+            words = replace(words, id=old.id, first_seen=old.first_seen)
+            return replace(words, severity=row.severity, also_by=row.also_by)
+        numbered = (f"{today}/{critique.critic_agent}-{number}" for number in count(1))
+        taken.add(name := next(name for name in numbered if name not in taken))
         return replace(row, id=name, first_seen=today)
 
     return [_with(one, [link(row, one) for row in one.findings]) for one in critiques]

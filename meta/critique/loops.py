@@ -3,27 +3,87 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from agents.manifest import Manifest
 from agents.model import call
 from agents.model.call import Model
+from agents.review import reviewer
 from agents.texts.prompt_set import BETWEEN, PromptSet
 from eval.ledger.provenance import model_identity
 from eval.ledger.report import Asked
 from meta.critique import check
 from meta.critique.report import FORM, SCHEMA_VERSION, Critique, Failed, Pairing, Report
-from meta.evidence.known import telemetry_summary
-from meta.evidence.pairs import Pair, pair_of, payload
+from meta.evidence.known import TuneResults, figures, latest_output, telemetry_summary, tune_results
 from telemetry import logger
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.records import made
 from telemetry.record.run import error_kind, instrument_agent_call_async
 
 PROMPT = "agents/prompts/critique.md"
+FIGURES = ("count", "error_rate", "errors_by_kind", "avg_cost_usd", "avg_reward", "unpriced_runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Who looks at whom, and at what."""
+
+    critic: str
+    target: str
+    output: list[Any]
+    as_of: str | None
+    telemetry: Mapping[str, Any]
+    tune: TuneResults
+    own_output: list[Any]
+    prompt: str | None
+
+    @property
+    def has_something(self) -> bool:
+        """Is there anything to look at?"""
+        return bool(self.output or self.telemetry or self.tune.failures)
+
+    def shown(self) -> dict[str, Any]:
+        """What the critic is shown."""
+        given = {
+            "agent": self.target,
+            "as_of": self.as_of,
+            "outputs": self.output,
+            "telemetry": self.telemetry,
+            "failing_cases": self.tune.shown(),
+        }
+        return {
+            "task": "critique",
+            "critic": self.critic,
+            **reviewer.payload(given),
+            "telemetry": self.telemetry,
+            "tags": {tag: {"failing": wrong, "of": of} for tag, (wrong, of) in self.tune.tags.items()},
+            "own_output": self.own_output[: reviewer.MAX_ITEMS],
+            "prompt": self.prompt,
+        }
+
+
+def pair_of(
+    prompts: PromptSet,
+    manifest: Manifest,
+    critic: str,
+    target: str,
+    summary: Mapping[str, Any],
+    output: list[Any] | None = None,
+) -> Pair:
+    """Gather what is known about the target; `output` instead of its latest one."""
+    repo, spec, as_of = prompts.repo, manifest.agent(target), None
+    if output is None:
+        output, as_of = latest_output(repo, target)
+    own, own_day = latest_output(repo, critic)
+    tune = tune_results(repo, spec, prompts.hash(spec) if spec.prompt else None)
+    view = own or [] if own_day == as_of else []
+    return Pair(
+        critic, target, output or [], as_of, figures(summary, target, FIGURES), tune, view, spec.prompt
+    )
 
 
 def run(prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int, today: str = "") -> Report:
@@ -37,13 +97,15 @@ def run(prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int, 
         if {critic, target} <= enabled
     ]
     seen = [pair for pair in pairs if pair.has_something]
-    found, failed = asyncio.run(_all(seen, prompts, manifest, model, concurrency))
+    done = asyncio.run(_all(seen, prompts, manifest, model, concurrency))
+    found = [result for result in done if isinstance(result, Critique)]
+    failed = [result for result in done if isinstance(result, Failed)]
     if failed and not found:
         raise Stopped(f"every critique failed, last: {failed[-1].error}")
     earlier = FORM.read(repo)
     before = earlier.critiques if earlier else ()
-    lost = {(row.critic_agent, row.target_agent) for row in failed}
-    carried = [row for row in before if (row.critic_agent, row.target_agent) in lost]  # it still stands
+    lost = {row.told for row in failed}
+    carried = [row for row in before if row.told in lost]  # it still stands
     today = today or datetime.now(UTC).date().isoformat()
     report = Report(
         SCHEMA_VERSION,
@@ -61,8 +123,8 @@ def run(prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int, 
 
 async def _all(
     pairs: Sequence[Pair], prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int
-) -> tuple[list[Critique], list[Failed]]:
-    """The critiques that came about, and the pairs that failed: one failing pair does not lose the others."""
+) -> list[Critique | Failed]:
+    """What came of each pair: one that fails does not lose the others."""
     slots = asyncio.Semaphore(concurrency)
 
     async def one(pair: Pair) -> Critique | Failed:
@@ -76,15 +138,13 @@ async def _all(
                 return Failed(pair.critic, pair.target, error_kind(problem), told)
 
     async with aclosing(model):
-        done = await asyncio.gather(*(one(pair) for pair in pairs))
-    found = [result for result in done if isinstance(result, Critique)]
-    return found, [result for result in done if isinstance(result, Failed)]
+        return await asyncio.gather(*map(one, pairs))
 
 
 async def criticise(pair: Pair, prompts: PromptSet, manifest: Manifest, model: Model) -> Critique:
     """Ask the critic, within its time limit, under its name in the log."""
     spec = manifest.agent(pair.critic)
-    given = payload(pair, manifest.agent(pair.target).prompt)
+    given = pair.shown()
     system = BETWEEN.join(text for text in (prompts.system(spec), prompts.text(PROMPT).strip()) if text)
 
     async def ask() -> Critique:

@@ -32,11 +32,6 @@ class Issue:
     id: str = ""
     first_seen: str = ""
 
-    @property
-    def words(self) -> str:
-        """What it is known by."""
-        return self.title
-
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
@@ -46,11 +41,6 @@ class Recommendation:
     why: str
     priority: str
     also_by: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """What it is known by."""
-        return self.change
 
 
 Finding = Issue | Recommendation
@@ -66,11 +56,21 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Critique:
-    """What one critic says about one colleague."""
+class Pairing:
+    """Who looks at whom."""
 
     critic_agent: str
     target_agent: str
+
+    @property
+    def told(self) -> str:
+        return f"{self.critic_agent} on {self.target_agent}"
+
+
+@dataclass(frozen=True, slots=True)
+class Critique(Pairing):
+    """What one critic says about one colleague."""
+
     issues: tuple[Issue, ...]
     recommendations: tuple[Recommendation, ...]
     refused: tuple[Refusal, ...]
@@ -79,14 +79,6 @@ class Critique:
     def findings(self) -> list[Finding]:
         """All that it says."""
         return [*self.issues, *self.recommendations]
-
-
-@dataclass(frozen=True, slots=True)
-class Pairing:
-    """Who was to look at whom."""
-
-    critic_agent: str
-    target_agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +171,8 @@ def _issue(critique: Critique, issue: Issue) -> str:
 
 def _known(known: Sequence[Found]) -> Section:
     rows = [
-        [
-            code(critique.target_agent),
-            cell(issue.title, 200),
-            issue.severity,
-            cell(issue.first_seen),
-            code(issue.id),
-        ]
-        for critique, issue in known
+        [code(row.target_agent), cell(one.title, 200), one.severity, cell(one.first_seen), code(one.id)]
+        for row, one in known
     ]
     return _tabled("### Known, still there", ["agent", "issue", "severity", "first seen", "id"], rows, 45)
 
@@ -231,7 +217,7 @@ def _method(report: Report) -> Section:
 
 
 def _pairs(rows: Iterable[Pairing]) -> str:
-    return cell(", ".join(f"{row.critic_agent} on {row.target_agent}" for row in rows), 400)
+    return cell(", ".join(row.told for row in rows), 400)
 
 
 def _high(issues: Iterable[Issue]) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,12 @@ MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One tune case that most trials got wrong."""
+    """One tune case that most trials got wrong, as a critic sees it."""
 
-    case_id: str
+    id: str
     tags: tuple[str, ...]
     reasons: tuple[str, ...]
-    output_preview: str
-
-    def shown(self) -> dict[str, Any]:
-        """As a critic sees it."""
-        return {"id": self.case_id, "tags": self.tags, "reasons": self.reasons, "output": self.output_preview}
+    output: str  # the start of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +36,24 @@ class TuneResults:
 
     failures: tuple[Failure, ...] = ()
     tags: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # tag -> failing, all
-    problem: str = ""  # why there is nothing to say
 
     def shown(self) -> list[dict[str, Any]]:
         """The failing cases that a critic sees: the kinds in turn, so that none crowds out the others."""
         by_kind: dict[tuple[str, ...], list[Failure]] = {}
         for failure in self.failures:
             by_kind.setdefault(failure.tags, []).append(failure)
-        chosen: list[Failure] = []
-        while len(chosen) < MAX_CASES and any(by_kind.values()):
-            for waiting in by_kind.values():
-                if waiting and len(chosen) < MAX_CASES:
-                    chosen.append(waiting.pop(0))
-        return [failure.shown() for failure in chosen]
+        in_turn = chain.from_iterable(zip_longest(*by_kind.values()))
+        return [asdict(failure) for failure in in_turn if failure is not None][:MAX_CASES]
 
 
 def tune_results(repo: Repo, spec: AgentSpec, prompt_hash: str | None = None) -> TuneResults:
     """From the latest results file; nothing if it is missing, or measured another prompt than `prompt_hash`."""
-    path = RESULTS / f"{spec.name}.json"
-    document = read_json(repo, path)
-    if document is None:
-        return TuneResults(problem=f"{path}: no results")
+    document = read_json(repo, RESULTS / f"{spec.name}.json") or {}
     measured = (document.get("metadata") or {}).get("prompt_hash")
-    if prompt_hash is not None and measured != prompt_hash:
-        return TuneResults(problem=f"{path}: results of another prompt text")
     rows = document.get("results")
-    return summed_up(rows if isinstance(rows, list) else ())
+    if not isinstance(rows, list) or prompt_hash not in (None, measured):
+        return TuneResults()
+    return summed_up(rows)
 
 
 def summed_up(rows: Iterable[Any]) -> TuneResults:

@@ -39,13 +39,16 @@ def answer(rules: Rules, payload: Row) -> dict[str, Any]:
     chosen = found[: int(rules.number("max_issues"))]
     return {
         "issues": [issue for issue, _ in chosen],
-        "recommendations": [_advice(issue, change) for issue, change in chosen if change],
+        "recommendations": [
+            {
+                "change": change[:2000],
+                "why": f"answers: {one['title']}",
+                "priority": PRIORITY[one["severity"]],
+            }
+            for one, change in chosen
+            if change
+        ],
     }
-
-
-def _advice(issue: Issue, change: str) -> dict[str, str]:
-    why = f"answers: {issue['title']}"
-    return {"change": change[:2000], "why": why, "priority": PRIORITY[issue["severity"]]}
 
 
 def _issue(title: str, evidence: str, impact: str, severity: str) -> Issue:
@@ -54,12 +57,11 @@ def _issue(title: str, evidence: str, impact: str, severity: str) -> Issue:
 
 def _reviewed(rules: Rules, payload: Row) -> Found:
     """What the review of single items finds, one issue per kind of defect."""
-    seen: set[str] = set()
+    first: dict[str, Row] = {}
     for finding in review.answer(rules, payload)["items"]:
-        if finding["defect"] in seen:
-            continue
-        seen.add(finding["defect"])
-        change = f"Rule out the defect {finding['defect']}" if finding["item"] is not None else ""
+        first.setdefault(finding["defect"], finding)
+    for defect, finding in first.items():
+        change = f"Rule out the defect {defect}" if finding["item"] is not None else ""
         yield _issue(*(finding[name] for name in ("title", "evidence", "impact", "severity"))), change
 
 
@@ -98,10 +100,8 @@ def _own_view(rules: Rules, payload: Row) -> Found:
     if (loud := _loud(rules, items)) and own and _quiet(rules, own) == own:
         field = rules.word("alarm_field")
         title = f"a high {field.replace('_', ' ')} on a day that the critic calls quiet"
-        yield (
-            _issue(title, _quote(loud[0], field), "readers are alarmed by what others do not mind", "low"),
-            "",
-        )
+        said = _quote(loud[0], field)
+        yield _issue(title, said, "readers are alarmed by what others do not mind", "low"), ""
     if _loud(rules, own) and (quiet := _quiet(rules, items)):
         said = _quote(quiet[0], _quiet_field(rules, quiet[0]))
         title = "a quiet note on a day that alarms the critic"
@@ -115,9 +115,8 @@ def _loud(rules: Rules, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _quiet(rules: Rules, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     loud = rules.terms("loud_values")
-    return [
-        row for row in rows if _quiet_field(rules, row) and not any(value in loud for value in row.values())
-    ]
+    quiet = [row for row in rows if _quiet_field(rules, row)]
+    return [row for row in quiet if not any(value in loud for value in row.values())]
 
 
 def _quiet_field(rules: Rules, row: Row) -> str:

@@ -33,21 +33,21 @@ def answer(_rules: Rules, payload: Mapping[str, Any]) -> dict[str, Any]:
     wanted = sorted(set(_WANTED.findall(change)))
     if len(named) != 1:
         return _decline(
-            "it names no numeric constant of the module" if not named else "it names several constants"
+            "it names several constants" if named else "it names no numeric constant of the module"
         )
     if len(wanted) != 1:
-        return _decline("it does not say to which number" if not wanted else "it names several numbers")
-    old = constants[named[0]]
+        return _decline("it names several numbers" if wanted else "it does not say to which number")
+    [name], [number] = named, wanted
+    old = constants[name]
+    was = ast.get_source_segment(source, old)
+    if was == number:
+        return _decline(f"{name} is {number} already")
     lines = source.splitlines(keepends=True)
-    line = lines[old.lineno - 1]
-    text = wanted[0]
-    if ast.get_source_segment(source, old) == text:
-        return _decline(f"{named[0]} is {text} already")
-    changed = line.encode()[: old.col_offset].decode() + text + line.encode()[old.end_col_offset :].decode()
+    line = lines[old.lineno - 1].encode()
+    changed = line[: old.col_offset].decode() + number + line[old.end_col_offset :].decode()
     after = [*lines[: old.lineno - 1], changed, *lines[old.lineno :]]
     diff = "".join(difflib.unified_diff(lines, after, f"a/{path}", f"b/{path}"))
-    was = ast.get_source_segment(source, old)
-    return {"action": "patch", "why": f"sets {named[0]} from {was} to {text}, as recommended", "diff": diff}
+    return {"action": "patch", "why": f"sets {name} from {was} to {number}, as recommended", "diff": diff}
 
 
 def number_constants(source: str) -> dict[str, ast.expr]:
@@ -61,15 +61,12 @@ def number_constants(source: str) -> dict[str, ast.expr]:
         else:
             continue
         inner = value.operand if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub) else value
-        number = isinstance(inner, ast.Constant) and isinstance(inner.value, int | float)
-        if isinstance(target, ast.Name) and number and not isinstance(getattr(inner, "value", None), bool):
+        number = isinstance(inner, ast.Constant) and type(inner.value) in (int, float)
+        if isinstance(target, ast.Name) and number:
             found[target.id] = value
     return found
 
 
 def _decline(why: str) -> dict[str, Any]:
-    return {
-        "action": "decline",
-        "why": f"offline I can only set one named constant to one number: {why}",
-        "diff": "",
-    }
+    why = f"offline I can only set one named constant to one number: {why}"
+    return {"action": "decline", "why": why, "diff": ""}

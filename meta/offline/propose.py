@@ -7,12 +7,15 @@ found out by whoever asked, on the tune cases.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import islice
 from typing import Any, Final
 
 from agents.offline.rules import Analyst, Answer, Rules, number
 from meta.offline import rule_text
 from meta.offline.rule_moves import Move, moves
+from meta.offline.term_mining import mine
 from meta.proposals.edits import EditError, applied
 
 Row = Mapping[str, Any]
@@ -29,43 +32,32 @@ def knowing(analysts: Mapping[str, Analyst]) -> Answer:
 
     def answer(rules: Rules, payload: Row) -> dict[str, Any]:
         """As many proposals as are wanted, each a single idea."""
-        return _proposals(rules, payload, analysts)
+        prompt = str(payload.get("prompt") or "")
+        failing, passing = (
+            [case for case in payload.get(name) or () if isinstance(case, dict)]
+            for name in ("failing_cases", "passing_cases")
+        )
+        most, words, least = (int(rules.number(name)) for name in ("max_terms", "term_words", "min_failing"))
+        mined = mine(failing, passing, words=words, least=least)[:most]
+        draw = random.Random(f"propose {payload.get('seed')}")
+        ideas = moves(rule_text.read(prompt), analysts, failing, mined, draw)
+        proposals = (
+            {"reason": idea.told[:500], "answers": [], "edits": edits, "text": ""}
+            for idea in ideas
+            if (edits := _edits(prompt, idea))
+        )
+        return {"proposals": list(islice(proposals, int(payload.get("want") or 1)))}
 
     return answer
 
 
-def _proposals(rules: Rules, payload: Row, analysts: Mapping[str, Analyst]) -> dict[str, Any]:
-    prompt = str(payload.get("prompt") or "")
-    values = rule_text.read(prompt)
-    ideas = moves(
-        values,
-        analysts,
-        [case for case in payload.get("failing_cases") or () if isinstance(case, dict)],
-        [case for case in payload.get("passing_cases") or () if isinstance(case, dict)],
-        max_terms=int(rules.number("max_terms")),
-        term_words=int(rules.number("term_words")),
-        min_failing=int(rules.number("min_failing")),
-        draw=random.Random(f"propose {payload.get('seed')}"),
-    )
-    found: list[dict[str, Any]] = []
-    for idea in ideas:
-        if len(found) >= int(payload.get("want") or 1):
-            break
-        edits = list(_edits(prompt, idea))
-        if edits:
-            found.append({"reason": idea.told[:500], "answers": [], "edits": edits, "text": ""})
-    return {"proposals": found}
-
-
-def _edits(prompt: str, idea: Move) -> Iterator[dict[str, str]]:
-    """The move as edits; nothing where the text cannot be edited that way."""
-    text = prompt
+def _edits(text: str, idea: Move) -> list[dict[str, str]]:
+    """The move as edits; none where the text cannot be edited that way."""
     made = []
     try:
         for key, value in idea.values:
-            edit = rule_text.drop(text, key) if value is None else rule_text.set_value(text, key, value)
+            made.append(edit := rule_text.set_value(text, key, value))
             text = applied(text, [edit])
-            made.append({"search": edit.search, "replace": edit.replace})
     except EditError:
-        return
-    yield from made
+        return []
+    return [asdict(edit) for edit in made]

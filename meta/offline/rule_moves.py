@@ -11,10 +11,11 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import Any
 
 from agents.offline.rules import BY_SUBJECT, Analyst, Key, found, known_keys, tuned_keys
-from meta.offline.term_mining import Mined, mine, why_failed
+from meta.offline.term_mining import Mined, why_failed
 from meta.proposals.checks import texts_in
 
 WEIGHT_FACTORS = (0.5, 0.75, 1.25, 1.5)  # of terms that failing cases hold
@@ -37,87 +38,66 @@ def moves(
     values: Values,
     analysts: Mapping[str, Analyst],
     failing: Sequence[Mapping[str, Any]],
-    passing: Sequence[Mapping[str, Any]],
-    *,
-    max_terms: int,
-    term_words: int,
-    min_failing: int,
+    mined: Sequence[Mined],
     draw: random.Random,
 ) -> list[Move]:
     """Every move, each once: first those on what is set, then keys not set yet and mined terms by their worth."""
     analyst = analysts.get(str(values.get("analyst", "")))
     keys = tuned_keys(analyst) or known_keys(analysts, values)
     reasons = [why_failed(case) for case in failing]
-    names = sorted(_subjects([analyst] if analyst else analysts.values(), failing))
+    subjects = sorted(_subjects([analyst] if analyst else analysts.values(), failing))
     texts = "\n".join(text for case in failing for text in texts_in(case.get("input"), words=2))
     simple = [
         move
         for name, key in keys.items()
         if _may_mend(key, reasons, share=0.0)
-        for move in _of_key(name, key, values, names, texts)
+        for move in _of_key(name, key, values, subjects, texts)
     ]
-    mined = mine(failing, passing, words=term_words, least=min_failing)[:max_terms]
     wordy = [move for one in mined for move in _with_term(one, keys, values)]
     draw.shuffle(simple)
-    every = _interleaved(simple, wordy)
+    in_turn = chain.from_iterable(zip_longest(simple, wordy))  # so that a small budget sees the best of each
+    every = [move for move in in_turn if move is not None]
     if len(every) < FEW:
         every += _pairs(simple, keys, values, draw)
     return list({repr(move.values): move for move in every}.values())
 
 
-def _interleaved(one: Sequence[Move], other: Sequence[Move]) -> list[Move]:
-    """Both in turn, so that a small budget sees the best of each."""
-    mixed = []
-    for place in range(max(len(one), len(other))):
-        mixed += [*one[place : place + 1], *other[place : place + 1]]
-    return mixed
-
-
 def _of_key(name: str, key: Key, values: Values, subjects: Sequence[str], texts: str) -> Iterator[Move]:
+    """Another value, or an entry more, less or changed; only entries that the texts hold, where it is for texts."""
     now = values.get(name)
-    if key.kind == "number":
-        for value in _steps(now, key):
+    if key.kind in ("number", "flag", "word"):
+        for value in _others(now, key):
             yield _set(name, value, now)
-    elif key.kind == "flag":
-        for flag in ("yes", "no"):
-            if str(now).lower() != flag:
-                yield _set(name, flag == "yes", now)
-    elif key.kind == "word":
-        for word in key.choices:
-            if word != now:
-                yield _set(name, word, now)
     elif key.kind in ("numbers", "weights", "words"):
-        known = now if isinstance(now, dict) else {}
-        yield from _of_map(name, key, known, values, subjects, texts)
+        entries = now if isinstance(now, dict) else {}
+        for entry, value in entries.items():
+            if key.in_text and not found((str(entry),), texts):
+                continue
+            for other in _others(value, key):
+                yield _one(name, {**entries, entry: other}, f"{name}: {entry} {value} -> {_short(other)}")
+            if key.kind != "words" and len(entries) > 1:
+                rest = {one: other for one, other in entries.items() if one != entry}
+                yield _one(name, rest, f"{name} without {entry!r}")
+        for entry in subjects if key.by_series else ():
+            if entry not in entries:
+                for value in _steps(values.get(name.removesuffix(BY_SUBJECT)), key):
+                    yield _one(name, {**entries, entry: value}, f"{name}: {entry} {_short(value)}")
     elif isinstance(now, list):
         for term in (one for one in now if not key.in_text or found((str(one),), texts)):
-            yield Move(((name, [one for one in now if one != term]),), f"{name} without {term!r}")
+            yield _one(name, [one for one in now if one != term], f"{name} without {term!r}")
     if now is not None and key.kind in ("number", "numbers"):
-        yield Move(((name, None),), f"no {name}")
+        yield _one(name, None, f"no {name}")
 
 
-def _of_map(
-    name: str, key: Key, now: dict[str, Any], values: Values, subjects: Sequence[str], texts: str
-) -> Iterator[Move]:
-    for entry, value in now.items():
-        if key.in_text and not found((str(entry),), texts):
-            continue
-        rest = {one: other for one, other in now.items() if one != entry}
-        others: Iterable[Any] = _steps(value, key)
-        if key.kind == "words":
-            others = (word for word in key.choices if word != value)
-        elif key.kind == "weights":
-            others = [_two_digits((_number(value) or 0.0) * factor) for factor in WEIGHT_FACTORS]
-        for other in others:
-            yield Move(((name, {**now, entry: other}),), f"{name}: {entry} {value} -> {_short(other)}")
-        if key.kind != "words" and rest:
-            yield Move(((name, rest),), f"{name} without {entry!r}")
-    if key.by_series:
-        plain = values.get(name.removesuffix(BY_SUBJECT))
-        for entry in subjects:
-            if entry not in now:
-                for value in _steps(plain, key):
-                    yield Move(((name, {**now, entry: value}),), f"{name}: {entry} {_short(value)}")
+def _others(now: Any, key: Key) -> Sequence[Any]:
+    """What could stand for a single value instead, by the kind of its key."""
+    if key.kind == "flag":
+        return [flag == "yes" for flag in ("yes", "no") if str(now).lower() != flag]
+    if key.kind in ("word", "words"):
+        return [word for word in key.choices if word != now]
+    if key.kind == "weights":
+        return [_two_digits((_number(now) or 0.0) * factor) for factor in WEIGHT_FACTORS]
+    return _steps(now, key)
 
 
 def _with_term(mined: Mined, keys: Mapping[str, Key], values: Values) -> Iterator[Move]:
@@ -129,13 +109,13 @@ def _with_term(mined: Mined, keys: Mapping[str, Key], values: Values) -> Iterato
         if key.kind == "terms":
             terms = now if isinstance(now, list) else []
             if mined.term not in terms:
-                yield Move(((name, [*terms, mined.term]),), f"{name} with {mined.term!r}")
+                yield _one(name, [*terms, mined.term], f"{name} with {mined.term!r}")
         elif key.kind == "weights":
             weights = now if isinstance(now, dict) else {}
             if mined.term not in weights:
                 for value in _usual(weights):
                     told = f"{name} with {mined.term!r}: {_short(value)}"
-                    yield Move(((name, {**weights, mined.term: value}),), told)
+                    yield _one(name, {**weights, mined.term: value}, told)
 
 
 def _may_mend(key: Key, reasons: Sequence[Sequence[str]], share: float = 0.5) -> bool:
@@ -146,9 +126,13 @@ def _may_mend(key: Key, reasons: Sequence[Sequence[str]], share: float = 0.5) ->
     return alike > 0 and alike >= share * len(reasons)
 
 
+def _one(name: str, value: Any, told: str) -> Move:
+    return Move(((name, value),), told)
+
+
 def _set(name: str, value: Any, before: Any) -> Move:
     was = "not set" if before is None else _short(before)
-    return Move(((name, value),), f"{name} {was} -> {_short(value)}")
+    return _one(name, value, f"{name} {was} -> {_short(value)}")
 
 
 def _short(value: Any) -> str:
@@ -160,9 +144,8 @@ def _short(value: Any) -> str:
 def _steps(now: Any, key: Key) -> list[float]:
     """Values around the present one; around a usual one when there is none."""
     base = _number(now)
-    around = [abs(base) * factor for factor in FACTORS] if base else []
-    if not around:
-        around = [key.scale * factor for factor in (0.1, *FACTORS, 1.0)]
+    size, factors = (abs(base), FACTORS) if base else (key.scale, (0.1, *FACTORS, 1.0))
+    around = [size * factor for factor in factors]
     around += [0.0, *((base + 1, base - 1) if base is not None and (key.whole or base >= 5) else ())]
     rounded = [float(round(value)) if key.whole else _two_digits(value) for value in around if value >= 0]
     return [value for value in dict.fromkeys(rounded) if value != base]
@@ -170,10 +153,8 @@ def _steps(now: Any, key: Key) -> list[float]:
 
 def _usual(weights: Mapping[str, Any]) -> list[float]:
     """A light, a middling and a heavy weight of those in use."""
-    known = sorted(number for value in weights.values() if (number := _number(value)) is not None) or [
-        20.0,
-        60.0,
-    ]
+    known = sorted(number for value in weights.values() if (number := _number(value)) is not None)
+    known = known or [20.0, 60.0]
     return list(dict.fromkeys([known[0], known[len(known) // 2], known[-1]]))
 
 
@@ -202,11 +183,7 @@ def _pairs(
         if key.kind == "number"
         for value in dict.fromkeys([*_steps(values.get(name), key), *_steps(None, key), key.scale * 2.5])
     ]
-    both = [
-        Move((*switch.values, *size.values), f"{switch.told}, {size.told}")
-        for switch in switches
-        for size in sizes
-    ]
+    both = [Move(one.values + two.values, f"{one.told}, {two.told}") for one in switches for two in sizes]
     return draw.sample(both, min(PAIRS, len(both)))
 
 
@@ -214,9 +191,7 @@ def _subjects(analysts: Iterable[Analyst], cases: Iterable[Mapping[str, Any]]) -
     """The names of what the cases are about, from the lists that these analysts look at."""
     lists = {one.subject[:2] for one in analysts if one.subject}
     inputs = [case["input"] for case in cases if isinstance(case.get("input"), Mapping)]
-    rows = [(row, called) for given in inputs for name, called in lists for row in _listed(given.get(name))]
-    return {name for row, called in rows if isinstance(name := row.get(called, row.get("id")), str)}
-
-
-def _listed(value: Any) -> list[Mapping[str, Any]]:
-    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
+    listed = [(given.get(name), called) for given in inputs for name, called in lists]
+    rows = [(row, called) for value, called in listed if isinstance(value, list) for row in value]
+    named = [row.get(called, row.get("id")) for row, called in rows if isinstance(row, Mapping)]
+    return {name for name in named if isinstance(name, str)}

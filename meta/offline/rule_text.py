@@ -23,41 +23,24 @@ _PLAIN = re.compile(r"[A-Za-z][\w .*/'-]*")  # needs no quotes in YAML, also ins
 def read(text: str) -> Mapping[str, Any]:
     """The rules of a text: what `agents.offline.rules.read` gives, but entry by entry, remembered by their words."""
     values: dict[str, Any] = {}
-    for block in _BLOCK.finditer(text):
-        for chunk in _chunks(block.group(1)):
+    for block in _blocks(text):
+        for chunk in block:
             values |= _parsed(chunk)
     return values
 
 
-def entry(text: str, key: str) -> str | None:
-    """The lines of a key in the last block that has it."""
-    found = None
-    for block in _BLOCK.finditer(text):
-        for chunk in _chunks(block.group(1)):
-            if chunk.startswith(f"{key}:"):
-                found = chunk
-    return found
-
-
 def set_value(text: str, key: str, value: Any) -> Edit:
-    """The edit that gives a key another value, or adds the key at the end of the last block."""
-    old = entry(text, key)
-    if old is None:
-        blocks = list(_BLOCK.finditer(text))
-        if not blocks:
-            raise EditError("there is no rules block")
-        last = _chunks(blocks[-1].group(1))
-        anchor = last[-1] if last else ""
-        return _smallest(text, f"{anchor}```", f"{anchor}{key}: {written(value)}\n```")
-    return _smallest(text, old, _rewritten(old, key, value))
-
-
-def drop(text: str, key: str) -> Edit:
-    """The edit that takes a key out."""
-    old = entry(text, key)
-    if old is None:
+    """The edit that gives a key another value, or adds the key at the end of the last block; None takes it out."""
+    blocks = _blocks(text)
+    old = next((one for block in blocks[::-1] for one in block[::-1] if one.startswith(f"{key}:")), None)
+    if old is not None:
+        return _smallest(text, old, "" if value is None else _rewritten(old, key, value))
+    if value is None:
         raise EditError(f"there is no rule {key}")
-    return _smallest(text, old, "")
+    if not blocks:
+        raise EditError("there is no rules block")
+    anchor = "".join(blocks[-1][-1:])
+    return _smallest(text, f"{anchor}```", f"{anchor}{key}: {written(value)}\n```")
 
 
 def written(value: Any) -> str:
@@ -77,29 +60,26 @@ def written(value: Any) -> str:
 def _rewritten(old: str, key: str, value: Any) -> str:
     """The entry with another value, in the form it had: one line, or one line each."""
     lines = old.splitlines()
-    before = _parsed(old).get(key)
+    before: Any = _parsed(old).get(key)
     if len(lines) == 1 or not isinstance(value, list | Mapping) or type(before) is not type(value):
         comment = _COMMENT.search(lines[0])
         return f"{key}: {written(value)}{comment[0] if comment and len(lines) == 1 else ''}\n"
     indent = re.match(r"\s*", lines[1])[0]  # type: ignore[index]
-    kept, rest = [lines[0]], lines[1:]
-    names = [_name(line) for line in rest]
-    wanted: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {}
-    if isinstance(value, list):
-        wanted = dict.fromkeys(map(str, value))
-    for line, name in zip(rest, names, strict=True):
-        if name is None or name not in wanted:
-            if name is None:
-                kept.append(line)  # a comment of its own
-            continue
-        one = wanted.pop(name)
-        same = not isinstance(before, Mapping) or before.get(name) == one
-        kept.append(line if same else f"{indent}{written(name)}: {written(one)}")
-    for name, one in wanted.items():
-        kept.append(
-            f"{indent}- {written(name)}" if one is None else f"{indent}{written(name)}: {written(one)}"
-        )
-    return "\n".join(kept) + "\n"
+    wanted: dict[str, Any] = dict.fromkeys(map(str, value)) if isinstance(value, list) else dict(value)
+    kept = lines[:1]
+    for line in lines[1:]:
+        name = _name(line)
+        if name is None:
+            kept.append(line)  # a comment of its own
+        elif name in wanted:
+            one = wanted.pop(name)
+            same = not isinstance(before, Mapping) or before.get(name) == one
+            kept.append(line if same else f"{indent}{written(name)}: {written(one)}")
+    new = (
+        f"- {written(name)}" if one is None else f"{written(name)}: {written(one)}"
+        for name, one in wanted.items()
+    )
+    return "\n".join([*kept, *(f"{indent}{line}" for line in new)]) + "\n"
 
 
 @functools.lru_cache(maxsize=8192)
@@ -133,9 +113,9 @@ def _smallest(text: str, old: str, new: str) -> Edit:
             raise EditError(f"{old.strip()[:80]!r} is there more than once")
 
 
-def _chunks(block: str) -> list[str]:
-    """The entries of a block, each with the lines that belong to it; a comment goes with what stands above it."""
-    return [chunk for chunk in _KEY.split(block) if chunk]
+def _blocks(text: str) -> list[list[str]]:
+    """The entries of each block with the lines that belong to them; a comment goes with what stands above it."""
+    return [[chunk for chunk in _KEY.split(block[1]) if chunk] for block in _BLOCK.finditer(text)]
 
 
 @functools.lru_cache(maxsize=8192)

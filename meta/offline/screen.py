@@ -19,7 +19,6 @@ from agents.offline.model import OfflineModel, fitted
 from agents.offline.rules import Rules, chosen, pattern, tuned_keys
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import grade
-from eval.grading.suite import Case
 from meta.offline import rule_text
 from meta.proposals.screen import Mark, Unit
 from telemetry.edge.errors import BadInput
@@ -27,28 +26,30 @@ from telemetry.edge.errors import BadInput
 T = TypeVar("T")
 
 
-class _Answering(Model):
-    """A model that gives the answer it was handed, and notes what it was asked."""
-
-    def __init__(self, offline: OfflineModel) -> None:
-        self.offline = offline
-        self.data: Any = None
-        self.asked: list[tuple[str, str, Mapping[str, Any] | None]] = []
-
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, **_: Any
-    ) -> Completion:
-        system, user = str(messages[0]["content"]), str(messages[-1]["content"])
-        self.asked.append((system, user, schema))
-        data = self.offline.answer(system, user, schema) if self.data is None else self.data
-        return Completion(data, "", "offline", "offline", "offline")
-
-
 @dataclass(frozen=True, slots=True)
 class _Question:
     payload: Mapping[str, Any]
     schema: Mapping[str, Any] | None
     text: str  # as it was asked, to look up terms in
+
+
+class _Answering(Model):
+    """A model that gives the answer it was handed; without one it asks the offline model, and notes the question."""
+
+    def __init__(self, offline: OfflineModel) -> None:
+        self.offline = offline
+        self.data: Any = None
+        self.asked: list[tuple[str, Mapping[str, Any] | None]] = []
+
+    async def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, **_: Any
+    ) -> Completion:
+        data = self.data
+        if data is None:
+            system, user = str(messages[0]["content"]), str(messages[-1]["content"])
+            self.asked.append((user, schema))
+            data = self.offline.answer(system, user, schema)
+        return Completion(data, "", "offline", "offline", "offline")
 
 
 class _Remembering(Rules):
@@ -75,8 +76,9 @@ _worked_out: dict[tuple[str, int], tuple[Any, Any]] = {}
 
 
 async def offline_screen(units: Sequence[Unit], prompt: str, prompts: PromptSet) -> OfflineScreen | None:
-    """A screen that marks these units in memory, if that can be done."""
-    return await OfflineScreen(units, prompt, prompts).prepare()
+    """A screen that marks these units in memory; None if an agent asks more per case: that takes real trials."""
+    screen = OfflineScreen(units, prompt, prompts)
+    return screen if await screen.prepared() else None
 
 
 class OfflineScreen:
@@ -85,70 +87,64 @@ class OfflineScreen:
     def __init__(self, units: Sequence[Unit], prompt: str, prompts: PromptSet) -> None:
         self.units, self.prompt, self.prompts = units, prompt, prompts
         self.spent = 0
-        self._models: dict[str, _Answering] = {}
-        self._agents: dict[str, BaseAgent] = {}
-        self._questions: list[_Question | None] = []  # None: the agent asks nothing here, whatever its prompt
-        self._fixed: dict[int, Mark] = {}
+        self._agents: dict[str, tuple[BaseAgent, _Answering]] = {}
+        self._asked: list[_Question | Mark] = []  # a mark: the agent asks nothing here, whatever its prompt
         self._known: dict[tuple[int, str], Mark] = {}
         self._places: dict[str, frozenset[int]] = {}
 
-    async def prepare(self) -> OfflineScreen | None:
-        """Ask every agent for its questions; None if one asks more per case: only real trials can mark it."""
+    async def prepared(self) -> bool:
+        """Ask every agent for its questions; are they such that they can be marked here?"""
         _worked_out.clear()
         for unit in self.units:
-            name = unit.spec.name
-            if name not in self._agents:
-                self._models[name] = _Answering(OfflineModel(analysts=load_domain(unit.spec.domain).analysts))
-                self._agents[name] = build_agent(unit.spec, self.prompts, self._models[name])
-            model = self._models[name]
-            model.data = None
-            model.asked.clear()
-            output, error = await self._run(unit)
-            if len(model.asked) > 1 or unit.spec.eval_adapter or _judged(unit.case):
-                return None
-            if model.asked:
-                _, user, schema = model.asked.pop()
-                self._questions.append(_Question(json.loads(user), schema, user.replace("’", "'")))
-            else:
-                self._fixed[len(self._questions)] = _mark(unit, output, error)
-                self._questions.append(None)
-        return self
+            spec = unit.spec
+            if spec.eval_adapter or any(wanted["grader"] == "llm_judge" for wanted in unit.case.expect):
+                return False
+            if spec.name not in self._agents:
+                made = _Answering(OfflineModel(analysts=load_domain(spec.domain).analysts))
+                self._agents[spec.name] = (build_agent(spec, self.prompts, made), made)
+            mark = await self._marked(unit, None)
+            asked = self._agents[spec.name][1].asked
+            if len(asked) > 1:
+                return False
+            questions = [
+                _Question(json.loads(user), schema, user.replace("’", "'")) for user, schema in asked
+            ]
+            self._asked += questions or [mark]
+        return True
 
     async def marks(self, text: str, places: Iterable[int]) -> dict[int, Mark]:
         """The marks of a text."""
         found, rules = {}, dict[str, Rules]()
         for place in places:
-            unit, question = self.units[place], self._questions[place]
-            if question is None:
-                found[place] = self._fixed[place]
+            unit, question = self.units[place], self._asked[place]
+            if isinstance(question, Mark):
+                found[place] = question
                 continue
             name = unit.spec.name
             if name not in rules:
                 rules[name] = _Remembering(self._values(unit.spec, text))
-            told = rules[name]
-            analyst = chosen(self._models[name].offline.analysts, told, question.payload)
-            answer = {"items": []} if analyst is None else analyst.answer(told, question.payload)
+            analyst = chosen(self._agents[name][1].offline.analysts, rules[name], question.payload)
+            answer = {"items": []} if analyst is None else analyst.answer(rules[name], question.payload)
             self.spent += 1
             key = (place, json.dumps(answer, sort_keys=True, default=str))
             if key not in self._known:
-                self._known[key] = await self._graded(unit, question, answer)
+                fit = answer if question.schema is None else fitted(answer, question.schema)
+                self._known[key] = await self._marked(unit, fit)
             found[place] = self._known[key]
         return found
 
     def reached(self, before: str, after: str, places: Iterable[int]) -> list[int]:
         """The places where the change can make a difference: a term only where it stands."""
-        chosen = list(places)
-        specs = {self.units[place].spec.name: self.units[place].spec for place in chosen}
-        terms = {name: self._changed_terms(spec, before, after) for name, spec in specs.items()}
-        standing = {
-            name: None if words is None else set().union(*map(self._standing, words))
-            for name, words in terms.items()
-        }
-        return [
-            place
-            for place in chosen
-            if (where := standing[self.units[place].spec.name]) is None or place in where
-        ]
+        standing: dict[str, set[int] | None] = {}  # by agent; None: anywhere
+        found = []
+        for place in places:
+            spec = self.units[place].spec
+            if spec.name not in standing:
+                terms = self._changed_terms(spec, before, after)
+                standing[spec.name] = None if terms is None else set().union(*map(self._standing, terms))
+            if (where := standing[spec.name]) is None or place in where:
+                found.append(place)
+        return found
 
     def _standing(self, term: str) -> frozenset[int]:
         """The places whose question holds the term."""
@@ -156,15 +152,15 @@ class OfflineScreen:
             finder = pattern((term,))
             self._places[term] = frozenset(
                 place
-                for place, question in enumerate(self._questions)
-                if finder is not None and question is not None and finder.search(question.text)
+                for place, asked in enumerate(self._asked)
+                if finder is not None and isinstance(asked, _Question) and finder.search(asked.text)
             )
         return self._places[term]
 
     def _changed_terms(self, spec: AgentSpec, before: str, after: str) -> set[str] | None:
         """The terms that come, go or weigh differently; None when more than terms changed."""
         old, new = self._values(spec, before), self._values(spec, after)
-        keys = tuned_keys(self._models[spec.name].offline.analysts.get(str(new.get("analyst", ""))))
+        keys = tuned_keys(self._agents[spec.name][1].offline.analysts.get(str(new.get("analyst", ""))))
         terms: set[str] = set()
         for name in old.keys() | new.keys():
             one, other = old.get(name), new.get(name)
@@ -186,28 +182,15 @@ class OfflineScreen:
             values |= rule_text.read(text if path == self.prompt else self.prompts.text(path))
         return values
 
-    async def _graded(self, unit: Unit, question: _Question, answer: Any) -> Mark:
-        model = self._models[unit.spec.name]
-        model.data = answer if question.schema is None else fitted(answer, question.schema)
-        output, error = await self._run(unit)
-        return _mark(unit, output, error)
-
-    async def _run(self, unit: Unit) -> tuple[Any, str]:
-        agent = self._agents[unit.spec.name]
+    async def _marked(self, unit: Unit, answer: Any) -> Mark:
+        """The mark of what the agent makes of this answer; None: of what the offline model says."""
+        agent, model = self._agents[unit.spec.name]
+        model.data, model.asked = answer, []
         try:
-            return agent.checked(await agent._analyzed(unit.case.input)), ""
+            output = agent.checked(await agent._analyzed(unit.case.input))
         except BadInput:
             raise
         except Exception as problem:  # noqa: BLE001 - whatever an agent raises is a wrong answer
-            return None, f"{type(problem).__name__}: {problem}"[:300]
-
-
-def _mark(unit: Unit, output: Any, error: str) -> Mark:
-    if error:
-        return Mark(False, 0.0, (error,))
-    graded = grade(unit.case.expect, output, unit.case.threshold)
-    return Mark(graded.ok, graded.score, tuple(graded.reasons), output)
-
-
-def _judged(case: Case) -> bool:
-    return any(wanted["grader"] == "llm_judge" for wanted in case.expect)
+            return Mark(False, 0.0, (f"{type(problem).__name__}: {problem}"[:300],))
+        graded = grade(unit.case.expect, output, unit.case.threshold)
+        return Mark(graded.ok, graded.score, tuple(graded.reasons), output)

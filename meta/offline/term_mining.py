@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from meta.proposals.checks import texts_in
+from telemetry.edge.records import load_yaml
 
 SHORTEST = 3  # letters of a mined term, unless it is a name: "up" says nothing
 
-# Words that carry nothing at the edge of a term.
-_EDGE = frozenset(
-    re.findall(
-        r"\w+",
-        "a an the of in and or to at by on as for from is are its be was were has have with it this that",
-    )
-)
-# Words that mean too many things to stand alone as a rule, whatever they happen to divide: a person would refuse them.
-_COMMON = frozenset(
-    re.findall(
-        r"\w+",
-        "about after again ago all back before below big both can come day days down each end first five "
-        "found four full get give go good great half high hold home hour hours how into just keep large last "
-        "late left less like long low made make man many may men month months more most much near never new "
-        "next night no not now off old once one only other out over part past people place put report "
-        "reports run said same say says see set seven show six small some soon still such take ten than "
-        "their them then there they third three through time today two under until up use used very week "
-        "weeks well what when where which while who will without year years yesterday yet",
-    )
-)
 _PIECE = re.compile(r"[^.,;:!?()\[\]{}\"“”|]+")
 _TOKEN = re.compile(r"[^\W\d_][\w'’-]*")
 
@@ -54,20 +38,14 @@ def mine(
     failing: Sequence[Mapping[str, Any]], passing: Sequence[Mapping[str, Any]], *, words: int, least: int
 ) -> list[Mined]:
     """Terms of up to so many words that stand in at least `least` failing cases, the telling ones first."""
-    wrong: dict[str, list[int]] = {}
-    for number, case in enumerate(failing):
+    wrong: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for case in failing:
         for term in _terms(case.get("input"), words):
-            wrong.setdefault(term, []).append(number)
-    right: dict[str, int] = {}
-    for case in passing:
-        for term in _terms(case.get("input"), words):
-            if term in wrong:
-                right[term] = right.get(term, 0) + 1
-    found = []
-    for term, places in wrong.items():
-        if len(places) >= least:
-            reasons = tuple(why_failed(failing[place]) for place in places)
-            found.append(Mined(term, len(places), right.get(term, 0), reasons))
+            wrong[term].append(why_failed(case))
+    right = Counter(term for case in passing for term in _terms(case.get("input"), words))
+    found = [
+        Mined(term, len(why), right[term], tuple(why)) for term, why in wrong.items() if len(why) >= least
+    ]
     found.sort(key=lambda one: (-one.worth, -one.term.count(" "), len(one.term), one.term))
     return _without_echoes(found)
 
@@ -90,18 +68,23 @@ def _without_echoes(found: Sequence[Mined]) -> list[Mined]:
 
 
 def _terms(value: Any, words: int) -> set[str]:
+    edge, alone = (_refused(where) for where in ("edge", "alone"))
     found: set[str] = set()
     for text in texts_in(value, words=2):
         for piece in _PIECE.findall(text):
             tokens = [token.replace("’", "'") for token in _TOKEN.findall(piece)]
             for place, token in enumerate(tokens):
-                if token.lower() in _EDGE:
+                if token.lower() in edge:
                     continue
-                for length in range(1, words + 1):
-                    part = tokens[place : place + length]
-                    if len(part) == length and part[-1].lower() not in _EDGE:
-                        found.add(_as_term(part, first=place == 0))
-    return {term for term in found if (len(term) >= SHORTEST or term[0].isupper()) and term not in _COMMON}
+                for end in range(place + 1, min(place + words, len(tokens)) + 1):
+                    if tokens[end - 1].lower() not in edge:
+                        found.add(_as_term(tokens[place:end], first=place == 0))
+    return {term for term in found if (len(term) >= SHORTEST or term[0].isupper()) and term not in alone}
+
+
+@functools.cache
+def _refused(where: str) -> frozenset[str]:
+    return frozenset(load_yaml(Path(__file__).with_name("refused_words.yaml").read_bytes())[where].split())
 
 
 def _as_term(tokens: Sequence[str], *, first: bool) -> str:

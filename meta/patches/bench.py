@@ -1,27 +1,47 @@
-"""Takes recommendations from text to verdict, one at a time, until a patch holds."""
+"""Takes recommendations from text to verdict, one at a time, until a patch holds; that one is left in the tree.
+
+Everything that a model or a confined command said is cut and cleaned on its way into the report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from agents.base import AgentError
 from agents.manifest import Manifest
 from agents.model.call import LLMError, Model
 from eval.grading.suite import load_suite
-from meta.patches import recommendations, trial
-from meta.patches.outcome import Done, Tried
-from meta.patches.recommendations import Recommendation, SetAside, code_of
+from eval.ledger.decisions import Decision, write_decision
+from eval.ledger.provenance import GitState, Seen, replay_metadata
+from meta.patches import confine, recommendations, trial
+from meta.patches.recommendations import Recommendation, code_of
+from meta.patches.report import FORM, TEXT_CHARS, NotTried, Report, Row, kept, not_tried
 from meta.patches.trial import DECLINED, PASSED, REJECTED, Attempt, Commands, Sandbox
-from meta.patches.writer import MAX_DIFF_CHARS, Written, write_patch
+from meta.patches.writer import Written, write_patch
 from meta.publish import judge
 from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.git import git
+from telemetry.edge.text import clean, redact
 
+VERSION = 1
+PATCH_CHARS = 30_000  # kept of a patch
 MAX_TRIES = 3  # recommendations per run: each costs a full test run
 MAX_ANSWERS = 2  # per recommendation: a patch that was refused may be mended once
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One recommendation, what was written for it, and what became of that."""
+
+    recommendation: Recommendation
+    attempt: Attempt
+    written: Written
 
 
 @dataclass(slots=True)
@@ -32,14 +52,49 @@ class Bench:
     manifest: Manifest
     model: Model
     time_limit_s: float  # of each command
-    seed: int
-    commands: Commands | None
-    say: Callable[[str], None]
+    seed: int = 0
+    commands: Commands | None = None  # default: those of continuous integration
+    say: Callable[[str], None] = lambda _: None
     _sandboxes: dict[str, Sandbox] = field(default_factory=dict)
 
-    async def all(self, given: Sequence[Recommendation], only: Sequence[str], triage: bool) -> Done:
-        """Sort out, then try until a patch holds; an outage or the end of the budget keeps what was done."""
-        fit, aside = recommendations.aimed(given, self.manifest, only)
+    def run(self, given: Sequence[Recommendation], *, triage: bool) -> Report:
+        """Try until a patch holds; leave it in the tree, with its decision and the report, which is returned."""
+        git_state = GitState(self.repo)
+        with logger.source("critique"):
+            tried, aside, stopped = asyncio.run(self._all(given, triage))
+        winner = next((one for one in tried if one.attempt.verdict == PASSED), None)
+        report = Report(
+            version=VERSION,
+            patched=winner is not None,
+            stopped=kept(stopped) or None,
+            time_limit_s=self.time_limit_s,
+            walls=confine.probe(),
+            evals_by="offline",
+            attempts=tuple(map(_row, tried)),
+            set_aside=tuple(aside[:100]),
+            metadata=self._metadata([one.written for one in tried], git_state),
+        )
+        FORM.files(report)  # a report that breaks its schema leaves no patch either
+        if winner is not None:
+            root = self.repo.root.resolve()
+            judge.apply_patch(judge.check_patch(winner.attempt.patch.encode(), "sandbox", root), root)
+        FORM.write(self.repo, report)
+        if winner is not None:
+            _decide(self.repo, winner, report.metadata)
+        return report
+
+    def _metadata(self, answers: Sequence[Written], git_state: GitState) -> dict[str, Any]:
+        models = tuple(sorted({answer.model for answer in answers if answer.model}))
+        providers = tuple(sorted({answer.provider for answer in answers if answer.provider}))
+        seen = Seen((), models, providers, (), ())
+        suites = {str(one.suite.path): one.suite.sha256 for one in self._sandboxes.values()}
+        return replay_metadata(git_state, suites=suites, prompts={}, seen=seen, seed=self.seed)
+
+    async def _all(
+        self, given: Sequence[Recommendation], triage: bool
+    ) -> tuple[list[Tried], list[NotTried], str]:
+        """Sort out, then try; an outage or the end of the budget keeps what was done, and is told."""
+        fit, aside = recommendations.aimed(given, self.manifest)
         tried: list[Tried] = []
         stopped = ""
         try:
@@ -56,9 +111,8 @@ class Bench:
         finally:
             await self.model.aclose()
         why = "not tried: stopped early" if stopped else "not tried: one patch, and few tries, at a time"
-        aside += [SetAside(one, why) for one in fit[len(tried) :]]
-        suites = {str(one.suite.path): one.suite.sha256 for one in self._sandboxes.values()}
-        return Done(tuple(tried), tuple(aside), stopped, suites)
+        aside += [not_tried(one, why) for one in fit[len(tried) :]]
+        return tried, aside, stopped
 
     def _must_be_clean(self, fit: Sequence[Recommendation]) -> None:
         """A patch is made and judged against HEAD, so the file it is for must be as it is there."""
@@ -70,16 +124,16 @@ class Bench:
         """Ask for a patch and try it; a refused one may be mended once."""
         sandbox = self._sandbox(one.agent)
         self.say(f"{one.agent}: asking for a patch: {' '.join(one.change.split())[:100]}")
-        attempt, written = Attempt(DECLINED), None
+        attempt, written = Attempt(DECLINED), Written()
         for _ in range(MAX_ANSWERS):
             answer, problem = await self._asked(one, sandbox, attempt.reasons)
-            if answer is None or not answer.diff or (written is not None and answer.diff == written.diff):
-                if written is None:  # nothing to try at all; else the earlier refusal stands
-                    verdict = REJECTED if answer is None else DECLINED
-                    attempt = Attempt(verdict, (problem if answer is None else answer.why,))
-                    written = answer
+            if written.diff and answer.diff in ("", written.diff):
+                break  # the earlier refusal stands
+            written = answer
+            if not answer.diff:  # nothing to try at all
+                attempt = Attempt(REJECTED, (problem,)) if problem else Attempt(DECLINED, (str(answer.why),))
                 break
-            written, attempt = answer, _within_size(answer.diff) or sandbox.try_patch(answer.diff)
+            attempt = sandbox.try_patch(answer.diff)
             self.say(f"{one.agent}: {attempt.verdict} {'; '.join(attempt.reasons)[:300]}".rstrip())
             if attempt.verdict != REJECTED:
                 break
@@ -88,14 +142,15 @@ class Bench:
 
     async def _asked(
         self, one: Recommendation, sandbox: Sandbox, refused: Sequence[str]
-    ) -> tuple[Written | None, str]:
+    ) -> tuple[Written, str]:
+        """The answer, or why it is none."""
         source = (judge.Head(sandbox.root)(sandbox.path) or b"").decode()
         try:
             return await write_patch(self.model, one, sandbox.path, source, refused), ""
         except LLMError as error:
             if error.error_kind != "parse":
                 raise
-            return None, f"the answer was no patch: {str(error)[:300]}"
+            return Written(), f"the answer was no patch: {str(error)[:300]}"
 
     def _sandbox(self, agent: str) -> Sandbox:
         if agent not in self._sandboxes:
@@ -107,15 +162,7 @@ class Bench:
         return self._sandboxes[agent]
 
 
-def _within_size(diff: str) -> Attempt | None:
-    """The refusal of a diff that is too long to be looked at."""
-    if len(diff) <= MAX_DIFF_CHARS:
-        return None
-    why = f"the diff has {len(diff):,} characters, at most {MAX_DIFF_CHARS:,} are taken"
-    return Attempt(REJECTED, (why,), diff[:1000])
-
-
-def _log(one: Recommendation, attempt: Attempt, written: Written | None) -> None:
+def _log(one: Recommendation, attempt: Attempt, written: Written) -> None:
     """The verdict on a patch as a row; what asking cost stands on the meta agent's `run` row."""
     scores = attempt.scores
     logger.log_event(
@@ -129,7 +176,56 @@ def _log(one: Recommendation, attempt: Attempt, written: Written | None) -> None
         reasons=[reason[:300] for reason in attempt.reasons[:5]],
         score=None if scores is None else scores.after,
         score_before=None if scores is None else scores.before,
-        model=None if written is None else written.model,
-        provider=None if written is None else written.provider,
+        model=written.model,
+        provider=written.provider,
         **({} if attempt.metrics is None else asdict(attempt.metrics)),
     )
+
+
+def _row(one: Tried) -> Row:
+    attempt, written = one.attempt, one.written
+    return Row(
+        *one.recommendation.kept,
+        verdict=attempt.verdict,
+        reasons=tuple(map(kept, attempt.reasons[:10])),
+        said=None if written.why is None else kept(written.why),
+        model=written.model,
+        provider=written.provider,
+        patch=redact(clean(attempt.patch))[:PATCH_CHARS],
+        patch_truncated=len(attempt.patch) > PATCH_CHARS,
+        patch_sha256=_sha256(attempt.patch.encode(errors="replace") or None),
+        files=tuple(kept(change.path)[:200] for change in attempt.changes[:20]),
+        metrics=attempt.metrics,
+        checks=tuple(
+            replace(check, said=redact(clean(check.said))[-TEXT_CHARS:]) for check in attempt.checks
+        ),
+        scores=attempt.scores,
+    )
+
+
+def _decide(repo: Repo, winner: Tried, metadata: Mapping[str, Any]) -> None:
+    attempt, [change] = winner.attempt, winner.attempt.changes
+    assert attempt.scores is not None and attempt.metrics is not None
+    write_decision(
+        repo,
+        Decision(
+            decision="propose",
+            kind="sandbox",
+            subject=winner.recommendation.agent,
+            date=metadata["generated_at"][:10],
+            before_sha256=_sha256(change.before),
+            after_sha256=_sha256(change.after),
+            report_sha256=_sha256((repo / FORM.path).read_bytes()),
+            verdict={
+                "verdict": attempt.verdict,
+                "effect": round(attempt.scores.after - attempt.scores.before, 6),
+                "cases_used": attempt.scores.cases,
+                **asdict(attempt.metrics),
+            },
+            metadata=metadata,
+        ),
+    )
+
+
+def _sha256(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INNER = Path(__file__).with_name("confined.py")
-START = (
-    "import runpy, sys; runpy.run_path(sys.argv[1])['main'](sys.argv[2:])"  # by path: no package, no sys.path
-)
+# By path: no package, no sys.path.
+START = "import runpy, sys; runpy.run_path(sys.argv[1])['main'](sys.argv[2:])"
 KEPT = ("PATH", "LANG", "LC_ALL", "TZ")  # all that a command learns of our environment
 TAIL_CHARS = 3_000  # of what the command said
 PROBE_SECONDS = 10.0
@@ -42,10 +41,9 @@ class Walls:
     network: bool = False
     processes: bool = False
     files: bool = False
+    told: str = ""  # in words, for a report
 
-    @property
-    def told(self) -> str:
-        """For a report, in words."""
+    def __post_init__(self) -> None:
         held = {
             "no network but its own loopback": self.network,
             "no other process to be seen": self.processes,
@@ -54,7 +52,8 @@ class Walls:
         have = [what for what, there in held.items() if there]
         lack = [what for what, there in held.items() if not there]
         said = f"held: {', '.join(have)}" if have else "no namespaces on this platform"
-        return f"{said}; not held: {', '.join(lack)}" if lack else said
+        said += f"; not held: {', '.join(lack)}" if lack else ""
+        object.__setattr__(self, "told", self.told or said)
 
 
 @dataclass(frozen=True, slots=True)

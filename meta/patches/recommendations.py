@@ -16,37 +16,28 @@ from agents.base import build_agent
 from agents.manifest import AgentSpec, Manifest
 from agents.model.call import Model
 from agents.texts.prompt_set import PromptSet
+from meta.patches.report import NotTried, Recommended, not_tried
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import REPORTS, Repo
 
 CRITIQUES = REPORTS / "cross_critiques.json"
 MAX_FILE_BYTES = 8_000_000
 MAX_CHARS = (
-    2_000  # of a change or a reason; longer ones are refused, not cut: half an instruction is another one
+    2_000  # of a change or a reason; a longer one is refused, not cut: half an instruction is another one
 )
 MAX_TRIAGED = 50  # findings in one question to the meta agent
 PRIORITIES = ("P0", "P1", "P2")
 
 
 @dataclass(frozen=True, slots=True)
-class Recommendation:
-    """What somebody thinks should change, and why."""
+class Recommendation(Recommended):
+    """One as it was read, with what triage goes by."""
 
-    agent: str
-    change: str
-    why: str
-    priority: str = "P1"
-    origin: str = ""  # who says so
     evidence: str = ""
     severity: str = "med"
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
-    """A recommendation that the sandbox does not try, and why."""
-
-    recommendation: Recommendation
-    why: str
+Sorted = tuple[list[Recommendation], list[NotTried]]
 
 
 def from_critiques(report: Mapping[str, Any]) -> list[Recommendation]:
@@ -58,12 +49,11 @@ def from_critiques(report: Mapping[str, Any]) -> list[Recommendation]:
         levels = {issue.get("severity") for issue in issues}
         severity = next((level for level in ("high", "med") if level in levels), "low")
         for row in _rows(critique.get("recommendations")):
+            if row.get("rejected") or row.get("status") == "rejected":
+                continue
             about = {"origin": f"critique by {critique.get('critic_agent')}", "severity": severity}
             target = row.get("target_agent") or critique.get("target_agent")
-            if not (row.get("rejected") or row.get("status") == "rejected"):
-                found.append(
-                    _recommendation({**about, "evidence": evidence[:MAX_CHARS], **row, "agent": target})
-                )
+            found.append(_recommendation({**about, "evidence": evidence, **row, "agent": target}))
     return sorted(found, key=lambda one: one.priority)
 
 
@@ -96,37 +86,30 @@ def code_of(spec: AgentSpec) -> str:
     return spec.module.replace(".", "/") + ".py"
 
 
-def aimed(
-    given: Sequence[Recommendation], manifest: Manifest, only: Sequence[str] = ()
-) -> tuple[list[Recommendation], list[SetAside]]:
+def aimed(given: Sequence[Recommendation], manifest: Manifest) -> Sorted:
     """Those for agents whose code may be edited, each once, and why the others are not tried."""
     specs = {spec.name: spec for spec in manifest.agents}
     fit: dict[tuple[str, str], Recommendation] = {}
     aside = []
     for one in given:
-        if only and one.agent not in only:
-            continue
-        spec = specs.get(one.agent)
+        spec, longest = specs.get(one.agent), max(len(one.change), len(one.why))
         if spec is None:
-            aside.append(SetAside(one, "names no agent of the manifest"))
+            aside.append(not_tried(one, "names no agent of the manifest"))
         elif not spec.sandbox_editable:
-            aside.append(SetAside(one, f"the code of {one.agent} is not sandbox_editable"))
+            aside.append(not_tried(one, f"the code of {one.agent} is not sandbox_editable"))
         elif not spec.eval_suite:
-            aside.append(SetAside(one, f"{one.agent} has no eval suite, so nothing would measure a patch"))
-        elif len(one.change) > MAX_CHARS or len(one.why) > MAX_CHARS:
-            longest = max(len(one.change), len(one.why))
-            aside.append(SetAside(one, f"has {longest:,} characters, at most {MAX_CHARS:,} are taken"))
+            aside.append(not_tried(one, f"{one.agent} has no eval suite, so nothing would measure a patch"))
+        elif longest > MAX_CHARS:
+            aside.append(not_tried(one, f"has {longest:,} characters, at most {MAX_CHARS:,} are taken"))
         else:
             fit.setdefault((one.agent, " ".join(one.change.split())), one)
     return list(fit.values()), aside
 
 
-async def triaged(
-    repo: Repo, given: Sequence[Recommendation], manifest: Manifest, model: Model
-) -> tuple[list[Recommendation], list[SetAside]]:
+async def triaged(repo: Repo, given: Sequence[Recommendation], manifest: Manifest, model: Model) -> Sorted:
     """Those that the meta agent finds to need code; a wording or a threshold belongs into the prompt."""
     asked, late = given[:MAX_TRIAGED], given[MAX_TRIAGED:]
-    aside = [SetAside(one, f"comes after the first {MAX_TRIAGED}") for one in late]
+    aside = [not_tried(one, f"comes after the first {MAX_TRIAGED}") for one in late]
     code = {spec.name: code_of(spec) for spec in manifest.agents if spec.sandbox_editable}
     inputs = {
         "findings": [_finding(number, one, code[one.agent]) for number, one in enumerate(asked)],
@@ -142,7 +125,7 @@ async def triaged(
         if proposal["action"] == "code_patch":
             chosen.append(one)
         else:
-            aside.append(SetAside(one, f"the meta agent says {proposal['action']}: {proposal['why'][:300]}"))
+            aside.append(not_tried(one, f"the meta agent says {proposal['action']}: {proposal['why'][:300]}"))
     return chosen, aside
 
 

@@ -8,34 +8,48 @@ from pathlib import Path
 from typing import Any, Final
 
 from eval.ledger.report import Form
+from meta.patches.confine import Walls
 from meta.patches.size import Metrics
 from meta.patches.trial import PASSED, Check, Scores
 from telemetry.edge.files import REPORTS
 from telemetry.edge.text import (
     Section,
     cell,
+    clean,
     code,
     details,
     fenced,
     first_screen,
     fitting,
     quote,
+    redact,
     some,
     table,
 )
 
+TEXT_CHARS = 2_000  # kept of any foreign text
 SHOWN_CASES, SHOWN_ASIDE = 20, 30
+
+
+def kept(text: str) -> str:
+    """What a report keeps of foreign text: cut and cleaned."""
+    return redact(clean(text))[:TEXT_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """A recommendation, cut and cleaned."""
+    """What somebody thinks should change, and why."""
 
     agent: str
     change: str
     why: str
     priority: str
-    origin: str
+    origin: str  # who says so
+
+    @property
+    def kept(self) -> tuple[str, str, str, str, str]:
+        """What a report keeps of it."""
+        return kept(self.agent)[:100], kept(self.change), kept(self.why), self.priority, kept(self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,11 @@ class NotTried(Recommended):
     """One that was set aside."""
 
     reason: str
+
+
+def not_tried(one: Recommended, why: str) -> NotTried:
+    """Set a recommendation aside."""
+    return NotTried(*one.kept, kept(why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +80,6 @@ class Row(Recommended):
     metrics: Metrics | None
     checks: tuple[Check, ...]
     scores: Scores | None
-
-
-@dataclass(frozen=True, slots=True)
-class Walls:
-    """What kept the patched code in."""
-
-    network: bool
-    processes: bool
-    files: bool
-    told: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +178,7 @@ def _refused(row: Row) -> str:
 
 
 def _score_rows(scores: Scores) -> Iterator[Sequence[str]]:
-    arms = [("all", scores.cases, scores.before, scores.after)]
-    if scores.holdout_before is not None and scores.holdout_after is not None:
-        arms.append(("holdout", scores.holdout, scores.holdout_before, scores.holdout_after))
-    for name, count, before, after in arms:
+    for name, count, before, after in scores.arms:
         shown = f"{100 * before:.1f} %", f"{100 * after:.1f} %", f"**{100 * (after - before):+.2f}**"
         yield [name, str(count), *shown]
 
@@ -186,10 +192,7 @@ def _size_rows(metrics: Metrics) -> Iterator[Sequence[str]]:
 
 
 def _effect(scores: Scores) -> str:
-    before, after, where = scores.before, scores.after, f"{scores.cases} cases"
-    if scores.holdout_before is not None and scores.holdout_after is not None:
-        before, after = scores.holdout_before, scores.holdout_after
-        where = f"{scores.holdout} unseen cases"
-    return (
-        f"no difference on {where}" if after == before else f"{100 * (after - before):+.2f} points on {where}"
-    )
+    name, count, before, after = scores.arms[-1]
+    where = f"{count} unseen cases" if name == "holdout" else f"{count} cases"
+    effect = "no difference" if after == before else f"{100 * (after - before):+.2f} points"
+    return f"{effect} on {where}"

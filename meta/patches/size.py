@@ -10,7 +10,7 @@ import ast
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST = 0.1  # a patch that passed is worth something, however it was written
@@ -23,13 +23,7 @@ _SCAFFOLDING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """A Python file before and after; empty text is no file."""
-
-    path: str
-    before: str
-    after: str
+Texts = Sequence[tuple[str, str]]  # of Python files, before and after; an empty one is no file
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +37,7 @@ class Metrics:
     reward_multiplier: float
 
 
-def measure(files: Sequence[File]) -> Metrics:
+def measure(files: Texts) -> Metrics:
     """All figures of a change."""
     similarity, ratio, penalty = ast_similarity(files), line_change_ratio(files), scaffolding_penalty(files)
     count = file_touch_count(files)
@@ -51,29 +45,29 @@ def measure(files: Sequence[File]) -> Metrics:
     return Metrics(similarity, count, ratio, penalty, factor)
 
 
-def ast_similarity(files: Sequence[File]) -> float:
+def ast_similarity(files: Texts) -> float:
     """Share of syntax subtrees that both sides hold (Dice); 1.0 when only comments or layout changed."""
-    before = sum((_subtrees(file.before) for file in files), Counter[str]())
-    after = sum((_subtrees(file.after) for file in files), Counter[str]())
+    before = sum((_subtrees(text) for text, _ in files), Counter[str]())
+    after = sum((_subtrees(text) for _, text in files), Counter[str]())
     total = before.total() + after.total()
     return round(2 * (before & after).total() / total, 6) if total else 1.0
 
 
-def file_touch_count(files: Sequence[File]) -> int:
+def file_touch_count(files: Texts) -> int:
     """Files whose text differs."""
-    return sum(file.before != file.after for file in files)
+    return sum(before != after for before, after in files)
 
 
-def line_change_ratio(files: Sequence[File]) -> float:
+def line_change_ratio(files: Texts) -> float:
     """Lines added and deleted over the lines there were, at most 1."""
-    changed = sum(sum(1 for _ in _edits(file)) for file in files)
-    lines = sum(len(file.before.splitlines()) for file in files)
+    changed = sum(len(_edits(*file)) for file in files)
+    lines = sum(len(before.splitlines()) for before, _ in files)
     return round(min(1.0, changed / max(1, lines)), 6)
 
 
-def scaffolding_penalty(files: Sequence[File]) -> float:
+def scaffolding_penalty(files: Texts) -> float:
     """Share of the added lines that stand around the change: comments, imports, headers, logging, guards."""
-    added = [line for file in files for mark, line in _edits(file) if mark == "+"]
+    added = [line[1:] for file in files for line in _edits(*file) if line[0] == "+"]
     around = sum(_SCAFFOLDING.match(line) is not None for line in added)
     return round(around / len(added), 6) if added else 0.0
 
@@ -94,9 +88,7 @@ def _subtrees(source: str) -> Counter[str]:
         return Counter()
 
 
-def _edits(file: File) -> Iterator[tuple[str, str]]:
-    """(`+` or `-`, line) of every line that differs."""
-    lines = difflib.unified_diff(file.before.splitlines(), file.after.splitlines(), n=0, lineterm="")
-    for line in list(lines)[2:]:
-        if line[0] in "+-":
-            yield line[0], line[1:]
+def _edits(before: str, after: str) -> list[str]:
+    """Every line that differs, after a `+` or `-`."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    return [line for line in list(lines)[2:] if line[0] in "+-"]

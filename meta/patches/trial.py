@@ -11,7 +11,8 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from typing import Any
 from eval.grading.graders import grade
 from eval.grading.suite import Case, Suite
 from meta.patches import confine
-from meta.patches.size import File, Metrics, measure
+from meta.patches.size import Metrics, measure
 from meta.publish.changes import Change, canonical
 from meta.publish.judge import check_patch
 from telemetry.edge.git import GitRefused, git
 
 MAX_RESULT_BYTES = 64_000_000
+MAX_DIFF_CHARS = 200_000  # the guard's limit of 400 lines stands far below
 PASSED, REJECTED, DECLINED, INCONCLUSIVE = "passed", "rejected", "declined", "inconclusive"
 _TOLERANCE = 1e-9  # rounding; with the offline model there is no other noise
 
@@ -79,6 +81,14 @@ class Scores:
     newly_right: tuple[str, ...]
     newly_wrong: tuple[str, ...]
 
+    @property
+    def arms(self) -> list[tuple[str, int, float, float]]:
+        """All cases, and the unseen ones if there are any: name, count, score before and after."""
+        arms = [("all", self.cases, self.before, self.after)]
+        if self.holdout_before is not None and self.holdout_after is not None:
+            arms.append(("holdout", self.holdout, self.holdout_before, self.holdout_after))
+        return arms
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -110,27 +120,27 @@ class Sandbox:
     _before: Graded | None = None
 
     def try_patch(self, diff: str) -> Attempt:
-        """Guard, lint, evals, tests; the first that fails decides."""
-        patch, changes, reasons = self._guarded(diff)
-        if reasons:
-            return Attempt(REJECTED, tuple(reasons), patch.decode(errors="replace"), tuple(changes))
-        made = Attempt(PASSED, (), patch.decode(), tuple(changes), measure([_file(one) for one in changes]))
-        with Worktrees(self.root) as trees:
-            return self._checked(made, trees, patch)
-
-    def _guarded(self, diff: str) -> tuple[bytes, Sequence[Change], list[str]]:
+        """Guard, lint, evals, tests; the first that fails decides. One too long is not even looked at."""
+        if len(diff) > MAX_DIFF_CHARS:
+            why = f"the diff has {len(diff):,} characters, at most {MAX_DIFF_CHARS:,} are taken"
+            return Attempt(REJECTED, (why,), diff[:1000])
         try:
             patch = canonical(diff.encode(errors="replace"), self.root)
         except GitRefused as refused:
-            return b"", [], [f"git does not apply it to HEAD: {str(refused)[:300]}"]
+            return Attempt(REJECTED, (f"git does not apply it to HEAD: {str(refused)[:300]}",))
         judged = check_patch(patch, "sandbox", self.root)
-        changes, reasons = judged.changes, [str(problem) for problem in judged.problems]
-        others = sorted(change.path for change in changes if change.path != self.path)
+        reasons = [str(problem) for problem in judged.problems]
+        others = sorted(change.path for change in judged.changes if change.path != self.path)
         if others and not reasons:
             reasons.append(f"changes {', '.join(others)[:200]}: only {self.path} is the code of {self.agent}")
-        return patch, changes, reasons
+        made = Attempt(REJECTED, tuple(reasons), patch.decode(errors="replace"), judged.changes)
+        if reasons:
+            return made
+        texts = [((one.before or b"").decode(), (one.after or b"").decode()) for one in judged.changes]
+        with _worktrees(self.root) as fresh:
+            return self._checked(replace(made, metrics=measure(texts)), fresh, patch)
 
-    def _checked(self, made: Attempt, trees: Worktrees, patch: bytes) -> Attempt:
+    def _checked(self, made: Attempt, fresh: Callable[[bytes], Path], patch: bytes) -> Attempt:
         checks = [Check("guard", confine.OK, 0.0)]
         scores: Scores | None = None
 
@@ -139,22 +149,22 @@ class Sandbox:
 
         def failed(name: str, given: Sequence[Command]) -> Attempt | None:
             """Run a check with the patch; one that fails without it, too, says nothing about the patch."""
-            check, _ = self._run(name, given, trees.fresh(patch))
+            check, _ = self._run(name, given, fresh(patch))
             checks.append(check)
             if check.outcome == confine.OK:
                 return None
-            if self._run(name, given, trees.fresh(b""))[0].outcome != confine.OK:
+            if self._run(name, given, fresh(b""))[0].outcome != confine.OK:
                 return ended(INCONCLUSIVE, f"{name}: {check.outcome}, and without the patch it is no better")
             return ended(REJECTED, _why(check, self.time_limit_s))
 
         if stop := failed("lint", self.run.lint):
             return stop
         if self._before is None:
-            base, self._before = self._run("evals without the patch", [self.run.evals], trees.fresh(b""))
+            base, self._before = self._run("evals without the patch", [self.run.evals], fresh(b""))
             if self._before is None:
                 checks.append(base)
                 return ended(INCONCLUSIVE, f"nothing to compare with: {_why(base, self.time_limit_s)}")
-        check, after = self._run("evals", [self.run.evals], trees.fresh(patch))
+        check, after = self._run("evals", [self.run.evals], fresh(patch))
         checks.append(check)
         if check.outcome != confine.OK:
             return ended(REJECTED, _why(check, self.time_limit_s))
@@ -226,10 +236,7 @@ def is_worse(scores: Scores) -> str:
     """Why the patched agent counts as worse; empty when it does not. Both splits: tune cases are no scapegoat."""
     if not scores.cases:
         return "evals: no case could be graded, so nothing shows that it is not worse"
-    pairs = {"all": (scores.cases, scores.before, scores.after)}
-    if scores.holdout_before is not None and scores.holdout_after is not None:
-        pairs["holdout"] = (scores.holdout, scores.holdout_before, scores.holdout_after)
-    for name, (count, before, after) in pairs.items():
+    for name, count, before, after in scores.arms:
         if after < before - _TOLERANCE:
             return f"evals: worse on {name} cases, {100 * before:.2f} -> {100 * after:.2f} points (n={count})"
     return ""
@@ -242,37 +249,26 @@ def _why(check: Check, time_limit_s: float) -> str:
     return f"{check.name}: failed: {' / '.join(last)[-400:]}"
 
 
-def _file(change: Change) -> File:
-    return File(change.path, (change.before or b"").decode(), (change.after or b"").decode())
-
-
-class Worktrees:
-    """Throw-away worktrees at HEAD, outside the checkout, each used once.
+@contextmanager
+def _worktrees(root: Path) -> Iterator[Callable[[bytes], Path]]:
+    """Makes throw-away worktrees at HEAD with a patch applied, outside the checkout; the one before is then gone.
 
     git is never run in one that foreign code has run in: that could have put another `.git` there.
     """
+    made: list[Path] = []
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._folder = tempfile.TemporaryDirectory(prefix="ratchet-sandbox-", ignore_cleanup_errors=True)
-        self._made = 0
-
-    def __enter__(self) -> Worktrees:
-        git(self._root, "worktree", "prune")  # of a run that was killed
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
-        git(self._root, "worktree", "prune")
-
-    def fresh(self, patch: bytes) -> Path:
-        """A new one with the patch applied; the one before is gone."""
-        parent = Path(self._folder.name).resolve()
-        shutil.rmtree(parent / f"tree-{self._made}", ignore_errors=True)
-        self._made += 1
-        tree = parent / f"tree-{self._made}"
-        git(self._root, "worktree", "prune")
-        git(self._root, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD")
+    def fresh(patch: bytes) -> Path:
+        for tree in made:
+            shutil.rmtree(tree, ignore_errors=True)
+        git(root, "worktree", "prune")  # also those of a run that was killed
+        made.append(tree := Path(folder).resolve() / f"tree-{len(made)}")
+        git(root, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD")
         if patch:
             git(tree, "apply", "--whitespace=nowarn", "-", stdin=patch)
         return tree
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="ratchet-sandbox-", ignore_cleanup_errors=True) as folder:
+            yield fresh
+    finally:
+        git(root, "worktree", "prune")

@@ -163,7 +163,7 @@ class Drafter:
         if self.free and (screen := await self.free(units, prompt, self.prompts)):
             return screen
         failing = {
-            (spec.name, failure.case_id)
+            (spec.name, failure.id)
             for spec in specs
             for failure in tune_results(self.repo, spec, self.prompts.hash(spec)).failures
         }

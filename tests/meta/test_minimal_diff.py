@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta.patches.size import (
-    File,
     ast_similarity,
     file_touch_count,
     line_change_ratio,
@@ -20,8 +19,8 @@ CODE = "import math\n\nWINDOW = 60\n\n\ndef root(x: float) -> float:\n    return
 SHARE = st.floats(0, 1)
 
 
-def changed(after: str, before: str = CODE) -> list[File]:
-    return [File("agents/a.py", before, after)]
+def changed(after: str, before: str = CODE) -> list[tuple[str, str]]:
+    return [(before, after)]
 
 
 def test_one_changed_constant_is_nearly_the_same_program() -> None:
@@ -63,11 +62,7 @@ def test_helpers_logging_and_guards_are_scaffolding_and_arithmetic_is_not() -> N
 
 
 def test_every_file_counts_once() -> None:
-    files = [
-        File("a.py", "x = 1\n", "x = 2\n"),
-        File("b.py", "y = 1\n", "y = 1\n"),
-        File("c.py", "", "z = 1\n"),
-    ]
+    files = [("x = 1\n", "x = 2\n"), ("y = 1\n", "y = 1\n"), ("", "z = 1\n")]
     assert file_touch_count(files) == 2
 
 

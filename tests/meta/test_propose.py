@@ -376,14 +376,14 @@ def history(root: Path, sha256: str, verdict: str) -> None:
 def test_offline_and_trial_screens_agree() -> None:
     from agents.manifest import load_manifest
     from agents.texts.prompt_set import PromptSet
-    from meta.offline.screen import OfflineScreen
+    from meta.offline.screen import offline_screen
     from meta.proposals.screen import TrialScreen
 
     spec = load_manifest(here()).agents[0]
     units = [Unit(spec, case) for case in load_suite(here(), spec.eval_suite).part("tune")]
 
     async def both(text: str) -> tuple[Any, Any]:
-        fast = await OfflineScreen(units, PROMPT, PromptSet(here())).prepare()
+        fast = await offline_screen(units, PROMPT, PromptSet(here()))
         assert fast is not None
         slow = TrialScreen(units, PROMPT, PromptSet(here()), offline(), 8)
         places = range(len(units))

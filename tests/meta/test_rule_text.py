@@ -67,7 +67,7 @@ def test_only_the_lines_of_a_change_change(key: str, value: Any, lines: list[str
 
 
 def test_a_dropped_key_takes_its_lines_along() -> None:
-    after = applied(TEXT, [rule_text.drop(TEXT, "map")])
+    after = applied(TEXT, [rule_text.set_value(TEXT, "map", None)])
     assert changed_lines(TEXT, after) == ["-map:", "-  war: 60", "-  peace*: 5"]
 
 
@@ -118,16 +118,8 @@ def test_moves_follow_the_reasons_of_the_failures() -> None:
         "input": {"text": "Clashes near Goma again"},
         "reasons": ['exact place: "hills", expected "coast"'],
     }
-    found = moves(
-        rule_text.read(prompt),
-        {"places": PLACES},
-        [case, case],
-        [],
-        max_terms=9,
-        term_words=1,
-        min_failing=2,
-        draw=random.Random(1),
-    )
+    mined = mine([case, case], [], words=1, least=2)[:9]
+    found = moves(rule_text.read(prompt), {"places": PLACES}, [case, case], mined, random.Random(1))
     told = [move.told for move in found]
     assert "near_coast with 'Goma'" in told
     assert not any(name.startswith(("near_hills with", "negation_cues with")) for name in told)

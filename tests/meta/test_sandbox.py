@@ -20,8 +20,10 @@ from eval.grading.suite import load_suite
 from meta import sandbox
 from meta.patches import recommendations
 from meta.patches import trial as patch_trial
+from meta.patches.bench import Bench
+from meta.patches.confine import Walls
 from meta.patches.recommendations import Recommendation
-from meta.patches.report import NotTried, Report, Row, Walls, body
+from meta.patches.report import NotTried, Report, Row, body
 from meta.patches.size import Metrics
 from meta.patches.trial import Commands, Sandbox
 from meta.publish.contents import check_body
@@ -56,11 +58,9 @@ def checkout(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         yield tree
 
 
-def tried(model: Any, *given: Recommendation, **options: Any) -> dict[str, Any]:
-    done = sandbox.run(
-        here(), given or (LOWER,), load_manifest(here()), model, **{"triage": False, **options}
-    )
-    return dict(plain(done))
+def tried(model: Any, *given: Recommendation, triage: bool = False, **options: Any) -> dict[str, Any]:
+    bench = Bench(here(), load_manifest(here()), model, sandbox.TIME_LIMIT_S, **options)
+    return dict(plain(bench.run(given or (LOWER,), triage=triage)))
 
 
 def bench(checkout: Path, **parts: Any) -> Sandbox:
