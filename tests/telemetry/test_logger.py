@@ -252,5 +252,5 @@ def test_appending_waits_for_whoever_holds_the_lock(root: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             writer.wait(0.5)
         assert len(rows(root)) == 1
-    assert writer.wait(20) == 0
+    assert writer.wait() == 0
     assert len(rows(root)) == 2
