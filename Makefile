@@ -17,7 +17,7 @@ night: $(READY) ## run the whole loop once, with no key if none is set
 	@$(PY) -m meta.night
 
 test: $(READY) lint ## everything that has to hold: lint, types, layers, tests
-	@$(PY) -m pytest -n auto
+	@$(PY) -m pytest -n auto --dist loadgroup
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	@$(VENV)/bin/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ _FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "HTTP_PROXY", "HTTPS
 os.environ["PYTHONDONTWRITEBYTECODE"] = (
     "1"  # a script that a test rewrites within a second is run as it is now
 )
+os.environ["GIT_TEMPLATE_DIR"] = ""  # no sample hooks in the hundreds of small repositories
 
 # A busy machine is no reason to fail: nothing here is timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -45,6 +47,13 @@ def _no_content(event: str, args: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_no_content)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the packages once, so that not every process that a test starts has to."""
+    if not hasattr(config, "workerinput"):
+        for package in ("telemetry", "agents", "eval", "meta"):
+            compileall.compile_dir(REPOSITORY / package, quiet=2)
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

@@ -33,7 +33,7 @@ HELLO = [{"role": "system", "content": "Be brief."}, {"role": "user", "content":
 
 
 def model_at(url: str, **options: Any) -> OpenAIModel:
-    return OpenAIModel(**{"api_key": KEY, "base_url": url, "first_wait_s": 0.01, "timeout_s": 5.0} | options)
+    return OpenAIModel(**{"api_key": KEY, "base_url": url, "first_wait_s": 0.01, "timeout_s": 30.0} | options)
 
 
 def ask(server: Loopback, schema: dict[str, Any] | None = SCHEMA, **options: Any) -> Completion:
@@ -164,7 +164,7 @@ def test_an_answer_that_is_not_whole_in_time_is_a_timeout(fault: str, root: Path
         problem = fails(server, timeout_s=0.3)
     assert problem.error_kind == "timeout"
     assert "0.3 s" in str(problem)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 15, "dripping, it would take 20 s"
     (row,) = rows(root)
     assert (row["error_kind"], row["cost_usd"], row["cost_source"]) == ("timeout", None, "unknown")
 
@@ -172,7 +172,7 @@ def test_an_answer_that_is_not_whole_in_time_is_a_timeout(fault: str, root: Path
 def test_the_pool_still_works_after_timeouts() -> None:
     script_ = [Reply(fault="hang")] * 3 + [chat(GOOD)]
     with Loopback(script_) as server:
-        model = model_at(server.url, timeout_s=0.2, concurrency=2)
+        model = model_at(server.url, timeout_s=1.0, concurrency=2)
 
         async def work() -> Completion:
             hung = await asyncio.gather(

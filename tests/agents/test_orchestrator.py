@@ -89,12 +89,12 @@ def test_a_hung_thread_does_not_hold_up_the_exit(root: Path) -> None:
     troupe(root, "hung", "good")
     start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "agents.orchestrator", "--root", str(root), "--timeout-s", "0.5", "--quiet"],
+        [sys.executable, "-m", "agents.orchestrator", "--root", str(root), "--timeout-s", "2", "--quiet"],
         cwd=REPOSITORY,
         check=False,
     )
     assert done.returncode == cli.OK
-    assert time.monotonic() - start < 30, "the agent sleeps for 60 s"
+    assert time.monotonic() - start < 50, "the agent sleeps for 60 s"
 
 
 def test_an_agent_that_spoils_its_inputs_spoils_nobody_elses(root: Path) -> None:

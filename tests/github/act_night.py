@@ -60,6 +60,13 @@ class Night:
         repo.git(self.tree, "commit", "-q", "--allow-empty", "-m", message)
         repo.git(self.tree, "push", "-q", "origin", "main")
 
+    def leave(self, branch: str) -> None:
+        """A pull request as an earlier night left it: its branch, one commit ahead, and its record."""
+        repo.git(self.tree, "commit", "-q", "--allow-empty", "-m", "an earlier night's")
+        repo.git(self.tree, "push", "-q", "origin", f"HEAD:{branch}")
+        repo.git(self.tree, "reset", "-q", "--hard", "HEAD~1")
+        (self.store / f"pr-{branch.replace('/', '-')}.json").write_text(json.dumps({"branch": branch}))
+
     def run(
         self,
         workflow: str,
@@ -83,7 +90,7 @@ class Night:
         ]
         path = f"{ACTION_STANDINS / 'bin'}:{os.environ['PATH']}"
         clean = {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8"}
-        done = subprocess.run(command, cwd=self.tree, env=clean, capture_output=True, text=True, timeout=100)
+        done = subprocess.run(command, cwd=self.tree, env=clean, capture_output=True, text=True)
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         results = {line["jobID"]: line["jobResult"] for line in lines if "jobResult" in line}
         summaries: dict[str, str] = {}

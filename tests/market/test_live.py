@@ -54,7 +54,7 @@ def gdelt(*titles: str) -> bytes:
 
 def live(server: Loopback, root: Path, **changed: Any) -> Live:
     settings: dict[str, Any] = {
-        "web": Web(root / ".ratchet/cache", timeout_s=2.0, max_bytes=200_000, pause_s=0.01),
+        "web": Web(root / ".ratchet/cache", timeout_s=20.0, max_bytes=200_000, pause_s=0.01),
         "fred_url": f"{server.origin}/fredgraph.csv",
         "gdelt_url": f"{server.origin}/gdelt",
         "rss_urls": [f"{server.origin}/rss"],
@@ -217,7 +217,7 @@ OUTSIDE = '<?xml version="1.0"?><!DOCTYPE b SYSTEM "http://169.254.0.1/x">'
 )
 def test_what_a_feed_may_answer_instead(root: Path, body: bytes, said: str) -> None:
     with Loopback(news(body)) as server, pytest.raises(SourceError, match=said):
-        live(server, root, gdelt_url="", web=Web(root / "cache", timeout_s=2, pause_s=0.01)).load("headlines")
+        live(server, root, gdelt_url="", web=Web(root / "cache", timeout_s=9, pause_s=0.01)).load("headlines")
 
 
 @pytest.mark.parametrize(

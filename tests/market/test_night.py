@@ -33,7 +33,6 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_night_comes_through_and_its_changes_are_explained_once_merged(checkout: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
 

@@ -12,14 +12,15 @@ from agents.texts.variants import Variants, sha256
 from eval.grading.suite import load_suite
 from eval.scores_table import Scores, pass_rates, scores, scores_table
 from eval.trials.pool import Job
-from telemetry.edge.files import BASELINES, VARIANTS, Repo
+from telemetry.edge.files import VARIANTS, Repo
 from tests.conftest import REPOSITORY
 from tests.market.kit import rules
 
 BUILT_IN = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
 
-
 HERE = Repo(REPOSITORY)
+
+pytestmark = pytest.mark.xdist_group("scores")  # one worker, which then scores everything once
 
 
 def rates(arms: dict[str, PromptSet], *agents: str) -> Scores:
@@ -34,25 +35,34 @@ def rates(arms: dict[str, PromptSet], *agents: str) -> Scores:
     )
 
 
-def test_every_suite_tells_naive_rules_from_usual_ones_and_these_from_the_best_known() -> None:
-    live = PromptSet(HERE)
+@pytest.fixture(scope="module")
+def table() -> Scores:
+    """Naive, champion and best known of every agent: half of the time that this module takes, so made once."""
+    return scores(HERE)
+
+
+@pytest.fixture(scope="module")
+def usual() -> Scores:
+    """What the usual rules reach, each agent with its own."""
+    return rates({"usual": PromptSet(HERE, usual_rules())}, *BUILT_IN)
+
+
+def usual_rules() -> dict[str, str]:
+    return {str(load_manifest(HERE).agent(agent).prompt): rules(agent) for agent in BUILT_IN}
+
+
+def test_every_suite_tells_naive_rules_from_usual_ones_and_these_from_the_best_known(
+    table: Scores, usual: Scores
+) -> None:
     for agent in BUILT_IN:
-        prompt = str(load_manifest(HERE).agent(agent).prompt)
-        texts = {
-            arm: (HERE / BASELINES / f"{agent}.{arm}.md").read_text("utf-8") for arm in ("naive", "best")
-        }
-        texts["usual"] = rules(agent)
-        arms = {arm: live.with_overrides({prompt: text}) for arm, text in texts.items()}
-        found = rates(arms, agent)[agent]
-        naive, usual, best = (found[arm]["holdout"] for arm in ("naive", "usual", "best"))
-        assert naive + 0.15 <= usual < best, agent
+        naive, best = (table[agent][arm]["holdout"] for arm in ("naive", "best"))
+        assert naive + 0.15 <= usual[agent]["usual"]["holdout"] < best, agent
         assert 0.90 <= best < 1.0, agent  # some cases wait for a better agent, not for a better threshold
 
 
-def test_the_table_shows_every_agent_that_has_baselines() -> None:
-    found = scores(HERE)
-    assert set(BUILT_IN) <= set(found)
-    assert f"| reviewer | {found['reviewer']['naive']['tune']:.0%} /" in scores_table(found)
+def test_the_table_shows_every_agent_that_has_baselines(table: Scores) -> None:
+    assert set(BUILT_IN) <= set(table)
+    assert f"| reviewer | {table['reviewer']['naive']['tune']:.0%} /" in scores_table(table)
 
 
 def test_champions_are_the_live_prompts_and_every_text_says_where_it_came_from() -> None:
@@ -87,15 +97,13 @@ def test_one_shipped_challenger_is_better_and_one_only_looks_so() -> None:
     assert holdout < 0.0
 
 
-def test_one_changed_word_in_one_agents_rules_moves_that_agents_scores_and_no_other() -> None:
+def test_one_changed_word_in_one_agents_rules_moves_that_agents_scores_and_no_other(usual: Scores) -> None:
+    texts = usual_rules()
     prompt = "agents/prompts/geopolitical_risk.md"
-    before = rules("geopolitical_risk")
-    after, edits = re.subn(r"^report_threshold: \S+", "report_threshold: 90", before, flags=re.MULTILINE)
+    texts[prompt], edits = re.subn(
+        r"^report_threshold: \S+", "report_threshold: 90", texts[prompt], flags=re.MULTILINE
+    )
     assert edits == 1
-    live = PromptSet(HERE)
-    arms = {
-        name: live.with_overrides({prompt: text}) for name, text in (("before", before), ("after", after))
-    }
-    found = rates(arms, *BUILT_IN)
-    moved = [agent for agent, by_arm in found.items() if by_arm["before"] != by_arm["after"]]
+    found = rates({"changed": PromptSet(HERE, texts)}, *BUILT_IN)
+    moved = [agent for agent, by_arm in found.items() if by_arm["changed"] != usual[agent]["usual"]]
     assert moved == ["geopolitical_risk"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from typing import Any
 
 import pytest
@@ -314,18 +315,33 @@ def test_a_path_may_be_long_but_not_longer() -> None:
     assert "no plain path" in problems("proposals", change(path.replace("C", "CC", 1), "x"))
 
 
+def rooms_of_agents() -> list[str]:
+    """The engine's part of agents/: what import-linter's layers name, but for the example in its parentheses."""
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = (contract["layers"] for contract in contracts if contract["name"] == "Rooms of agents")
+    names = " | ".join(layers).split(" | ")
+    return [name.replace(".", "/") for name in names if not name.startswith("(")]
+
+
 def engine() -> list[str]:
-    """Every tracked file but the texts and the code that proposals are about, and what agents read."""
-    listed = repo.git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
-    about = (
-        "agents/prompts/",
-        "agents/market/",
-        "agents/sample",
-        "agents/inputs/",
-        "meta/decisions/",
-        "meta/reports/",
-    )
-    return [path for path in listed if not path.startswith(about) and not path.endswith("README.md")]
+    """Every tracked file of the engine; what people put beside it (an agent of their own, a note) is none."""
+    around = (
+        ".ci/", ".github/", ".gitattributes", ".gitignore", "LICENSE", "Makefile", "pyproject.toml", "requirements.txt",
+        "tests/", "telemetry/", "eval/", "meta/", "agents/__init__.py", "agents/schemas/",
+    )  # fmt: skip
+    own = (*around, *(f"{room}{end}" for room in rooms_of_agents() for end in ("/", ".")))
+    about = ("meta/decisions/", "meta/reports/")
+    return [
+        path
+        for path in tracked()
+        if path.startswith(own) and not path.startswith(about) and not path.endswith("README.md")
+    ]
+
+
+def tracked() -> list[str]:
+    return repo.git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
@@ -341,7 +357,7 @@ def test_no_kind_may_touch_the_engine(kind: Kind) -> None:
 
 
 def test_protection_names_nothing_that_is_not_there() -> None:
-    listed = repo.git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
+    listed = tracked()
     assert [glob for glob in PROTECTED if not any(protecting(path, [glob]) for path in listed)] == []
 
 

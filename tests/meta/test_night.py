@@ -203,7 +203,6 @@ def python(checkout: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     """The whole loop as `make night` runs it, without any history."""
     first = python(checkout, "meta.night", "--json")
@@ -251,7 +250,6 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_champions_improve_on_cases_that_no_proposal_has_seen(checkout: Path) -> None:
     done = python(checkout, "meta.night", "--nights", "2", "--seed", "7", "--json")
     assert done.returncode == 0, done.stderr

@@ -66,7 +66,7 @@ def make(root: Path) -> Path:
     Variants(Repo(root), PROMPT).ensure()
     better = TEXT.format(name="watcher", above=0.1)
     Variants(Repo(root), PROMPT).add(better, source="hand", author="a person", name="B")
-    return world.commit(root)
+    return world.template(root)
 
 
 def _case(name: str, number: int) -> dict[str, Any]:

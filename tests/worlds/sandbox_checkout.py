@@ -53,7 +53,7 @@ def make(root: Path) -> Path:
     world.put(root, "tests/test_level.py", "def test_it() -> None: ...\n")
     world.put(root, ".github/workflows/ci.yml", "on: push\n")
     world.suite(root, "level", map(case, range(CASES)))
-    return world.commit(root)
+    return world.template(root)
 
 
 def case(number: int) -> dict[str, Any]:

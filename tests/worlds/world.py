@@ -109,6 +109,13 @@ def commit(root: Path, message: str = "start") -> Path:
     return root
 
 
+def template(root: Path) -> Path:
+    """Everything as it is, as the commit of a checkout that tests copy: few files, where git would keep hundreds."""
+    commit(root)
+    git(root, "gc", "--quiet")
+    return root
+
+
 def engine(root: Path) -> None:
     """The code of the four packages but for the example's, and what git ignores."""
     for package in ("agents", "eval", "meta", "telemetry"):
