@@ -12,7 +12,6 @@ import shutil
 from pathlib import Path
 
 from meta.publish import judge, kinds
-from meta.publish.pack import pack
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import (
     CHARTS,
@@ -109,7 +108,7 @@ class Stage(InPlace):
         form = kinds.kind(kind)
         folder = self.root / NIGHT / f"handover-{kind}"
         shutil.rmtree(folder, ignore_errors=True)
-        if not pack(form, self.tree, folder):
+        if not judge.pack(form, self.tree, folder):
             return None
         judged = judge.check_handover(folder, kind, self.tree)
         if judged.problems:
@@ -117,10 +116,10 @@ class Stage(InPlace):
         for name in (f"{form.report}.json", f"{form.report}.md"):
             self._kept[name] = (self.tree / name).read_bytes()
         self._clean = False
-        applied = judge.apply_patch(judged, self.fresh())
-        git(self.tree, "add", "--", *applied.paths)
+        judge.apply_patch(judged, self.fresh())
+        git(self.tree, "add", "--", *judged.paths)
         commit = ("commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-")
-        git(self.tree, *self._identity, *commit, stdin=f"{applied.headline}\n\n{judged.body}".encode())
+        git(self.tree, *self._identity, *commit, stdin=f"{judged.headline}\n\n{judged.body}".encode())
         git(self.tree, "branch", "--force", form.branch, "HEAD")
         git(self.tree, "reset", "--quiet", "--hard", self._base)
         self._clean = True

@@ -10,8 +10,7 @@ from typing import Any
 
 from agents.manifest import matches, protecting
 from meta.publish import contents
-from meta.publish.changes import ABSENT, EXECUTABLE, REGULAR, Change
-from meta.publish.contents import Decision, Head
+from meta.publish.contents import ABSENT, EXECUTABLE, REGULAR, Change, Decision, Head
 from meta.publish.kinds import Kind
 
 MAX_PATH_CHARS = 160
