@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta.worth.records import Agent, Hits, Listed, Measured, Metrics, Unique
+from meta.worth.report import Agent, Hits, Listed, Measured, Metrics, Unique
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.records import plain
