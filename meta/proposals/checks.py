@@ -43,12 +43,8 @@ class About:
     output_words: frozenset[str] = frozenset()  # fields and values of the output schemas
 
 
-def problems(before: str, after: str, about: About) -> list[str]:
-    """Why `after` may not become a challenger of `before`; empty when it may."""
-    return list(_problems(before, after, about))
-
-
-def _problems(before: str, after: str, about: About) -> Iterator[str]:
+def problems(before: str, after: str, about: About) -> Iterator[str]:
+    """Why `after` may not become a challenger of `before`; nothing when it may."""
     try:
         variants.checked_text(after, "the text")
     except BadInput as refused:
@@ -68,8 +64,8 @@ def _problems(before: str, after: str, about: About) -> Iterator[str]:
 
 
 def _shape(before: str, after: str, about: About) -> Iterator[str]:
-    headings, left = _HEADING.findall(_outside_fences(before)), iter(_HEADING.findall(_outside_fences(after)))
-    for heading in headings:
+    left = iter(_headings(after))
+    for heading in _headings(before):
         if heading not in left:  # the iterator goes on from there: the order has to stay, too
             yield f"the section {heading!r} is missing, or not in its place"
             break
@@ -121,9 +117,8 @@ def words_of(texts: Iterable[str]) -> str:
 
 def texts_in(value: Any, words: int = COPIED_WORDS) -> Iterator[str]:
     """Every string of at least so many words in a case's input."""
-    for part in _parts(value):
-        if isinstance(part, str) and part.strip().count(" ") >= words - 1:
-            yield part
+    texts = (part for part in _parts(value) if isinstance(part, str))
+    return (text for text in texts if text.strip().count(" ") >= words - 1)
 
 
 def schema_words(schema: Any) -> set[str]:
@@ -148,5 +143,6 @@ def _parts(value: Any) -> Iterator[Any]:
             stack.extend(part)
 
 
-def _outside_fences(text: str) -> str:
-    return "".join(text.split("```")[::2])
+def _headings(text: str) -> list[str]:
+    """Those outside fences."""
+    return _HEADING.findall("".join(text.split("```")[::2]))

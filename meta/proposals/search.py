@@ -13,9 +13,7 @@ from meta.proposals.edits import Edit, EditError, applied
 from meta.proposals.screen import Marks, Screen
 
 LEAST_GAIN = 0.75  # cases: what one idea must be worth after its price
-PRICE_PER_WORD = (
-    0.25  # cases per word that a text grows by: simple changes are likelier to hold on unseen cases
-)
+PRICE_PER_WORD = 0.25  # cases per word more: simple changes are likelier to hold on unseen cases
 
 
 @dataclass(frozen=True, slots=True)
