@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta.nightly.stage import InPlace
+from meta.nightly.stage import IDENTITY, InPlace
 from meta.nightly.steps import FAILED, call, run_step, steps
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
@@ -31,7 +31,6 @@ SIMULATED = (
     "critiques",
     "proposals",
 )  # what changes prompts; the world stands still meanwhile
-IDENTITY = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")
 
 
 def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> int:
@@ -78,13 +77,11 @@ def holdout_scores(copy: Path, scratch: Path) -> dict[str, float]:
     code, error = call("eval.harness", ["--split", "holdout", "--root", str(copy)])
     if code != cli.OK:
         raise Stopped(f"measuring the champions: {error}")
-    scores = {}
-    for path in sorted(results.glob("*.json")):
-        scores[path.stem] = float(json.loads(path.read_text(encoding="utf-8"))["summary"]["success_rate"])
+    found = {path.stem: json.loads(path.read_bytes()) for path in sorted(results.glob("*.json"))}
     shutil.rmtree(results)
     if kept.exists():
         kept.rename(results)
-    return scores
+    return {agent: float(result["summary"]["success_rate"]) for agent, result in found.items()}
 
 
 def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> None:
