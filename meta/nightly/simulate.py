@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,23 +101,15 @@ def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> None:
     ends = {"all agents": means[-1]} | {agent: scores[-1] for agent, scores in lines.items()}
     places = _apart(ends, least=(max(map(max, lines.values())) - min(map(min, lines.values()))) / 18)
     colours = {"all agents": figures.INK} | dict(zip(lines, figures.COLOURS, strict=False))
+    step = partial(axes.plot, nights, drawstyle="steps-post")
     for agent, scores in lines.items():
-        axes.plot(nights, scores, color=colours[agent], linewidth=1.4, alpha=0.85, drawstyle="steps-post")
-    axes.plot(
-        nights, means, color=figures.INK, linewidth=3, marker="o", markersize=4.5, drawstyle="steps-post"
-    )
+        step(scores, color=colours[agent], linewidth=1.4, alpha=0.85)
+    step(means, color=figures.INK, linewidth=3, marker="o", markersize=4.5)
+    beside: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points", "annotation_clip": False}
+    beside |= {"va": "center", "fontsize": 9}
     for name, place in places.items():
-        axes.annotate(
-            f"{name} {ends[name]:.0f}",
-            (nights[-1], place),
-            xytext=(8, 0),
-            textcoords="offset points",
-            color=colours[name],
-            fontsize=9,
-            va="center",
-            fontweight="bold" if name == "all agents" else "normal",
-            annotation_clip=False,
-        )
+        told, weight = f"{name} {ends[name]:.0f}", "bold" if name == "all agents" else "normal"
+        axes.annotate(told, (nights[-1], place), color=colours[name], fontweight=weight, **beside)
     axes.set_xlabel("nights")
     axes.set_ylabel("holdout cases passed, %")
     axes.set_xlim(0, max(1, nights[-1]))

@@ -65,10 +65,9 @@ def problems(before: str, after: str, about: About) -> Iterator[str]:
 
 def _shape(before: str, after: str, about: About) -> Iterator[str]:
     left = iter(_headings(after))
-    for heading in _headings(before):
-        if heading not in left:  # the iterator goes on from there: the order has to stay, too
-            yield f"the section {heading!r} is missing, or not in its place"
-            break
+    # The iterator goes on from where a heading was found: the order has to stay, too.
+    if heading := next((one for one in _headings(before) if one not in left), None):
+        yield f"the section {heading!r} is missing, or not in its place"
     if len(_FENCE.findall(after)) % 2:
         yield "a fence is not closed"
     old, new = rules.read(before), rules.read(after)
@@ -97,17 +96,14 @@ def _words(added: str, about: About) -> Iterator[str]:
 
 
 def _copies(before: str, added: str, about: About) -> Iterator[str]:
-    for name in sorted(about.case_ids):
-        if len(name) >= SHORTEST_ID and name in added and name not in before:
-            yield "it names a case of the suite"
-            break
-    words = words_of([added]).split()
-    known = words_of([before])
-    for place in range(len(words) - COPIED_WORDS + 1):
-        run = " ".join(words[place : place + COPIED_WORDS])
-        if f" {run} " in about.case_words and run not in known:
-            yield f"it copies a case of the suite ({run[:60]!r})"
-            break
+    named = (name for name in about.case_ids if len(name) >= SHORTEST_ID and name in added)
+    if any(name not in before for name in named):
+        yield "it names a case of the suite"
+    words, known = words_of([added]).split(), words_of([before])
+    runs = (" ".join(words[at : at + COPIED_WORDS]) for at in range(len(words) - COPIED_WORDS + 1))
+    copied = (run for run in runs if f" {run} " in about.case_words and run not in known)
+    if run := next(copied, ""):
+        yield f"it copies a case of the suite ({run[:60]!r})"
 
 
 def words_of(texts: Iterable[str]) -> str:
