@@ -49,7 +49,7 @@ def parser() -> cli.Parser:
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run and pack, and say what happened where a person looks: the log and the job summary."""
     form, root = kinds.kind(args.kind), repo.root.resolve()
-    from meta.publish.judge import pack  # before the script runs, which may have rewritten it afterwards
+    from meta.publish.judge import pack  # before the script runs: it may rewrite what packs its change
 
     exit_code, told = cli.OK, ""
     paths: tuple[str, ...] = ()

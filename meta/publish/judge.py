@@ -35,7 +35,7 @@ _APPLY = ("apply", "--whitespace=nowarn")
 class Judged:
     """A patch, what it changes, and what is wrong with that; it may be applied when nothing is."""
 
-    kind: kinds.Kind
+    kind: Kind
     patch: bytes
     changes: tuple[Change, ...]
     problems: tuple[Problem, ...]
