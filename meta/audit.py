@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from eval.ledger.decisions import Decision
     from telemetry.edge.git import Objects
 
-_REPORTS = {
-    "ab_champion": REPORTS / "ab_test_report.json",
-    "retirement": REPORTS / "retirement_report.json",
-}
+_REPORTS = {"ab_champion": REPORTS / "ab_test_report.json", "retirement": REPORTS / "retirement_report.json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +85,7 @@ def recorded(repo: Repo) -> list[Recorded]:
     from eval.ledger.decisions import decisions
     from telemetry.edge.git import Objects
 
-    brought: dict[str, list[str | None]] = {}
-    for name, commit in _additions(repo.root):
-        brought.setdefault(name, []).append(commit)
+    brought = _additions(repo.root)
     found = [(path, one, brought.get(str(path), [None])) for path, one in decisions(repo)]
     likely = (
         f"{state}:{name}"
@@ -107,24 +103,21 @@ def recorded(repo: Repo) -> list[Recorded]:
     return records
 
 
-def _additions(root: Path) -> Iterator[tuple[str, str]]:
-    """(decision file, a commit that brought it): the one that made it, and the merge it came with."""
+def _additions(root: Path) -> dict[str, list[str | None]]:
+    """By decision file, the commits that brought it: the one that made it, and the merge it came with."""
     from telemetry.edge.git import GitRefused, git
 
-    options = (
-        "--diff-filter=A",
-        "--diff-merges=first-parent",
-        "--no-renames",
-        "--format=%x00%H",
-        "--name-only",
-    )
+    added = ("--diff-filter=A", "--diff-merges=first-parent", "--no-renames")
     try:
-        told = git(root, "log", "--reverse", *options, "--", str(DECISIONS))
+        told = git(root, "log", "--reverse", *added, "--format=%x00%H", "--name-only", "--", str(DECISIONS))
     except GitRefused:  # no commit yet
-        return
+        return {}
+    brought: dict[str, list[str | None]] = defaultdict(list)
     for block in told.decode().split("\0")[1:]:
         commit, *paths = block.split()
-        yield from ((path, commit) for path in paths)
+        for path in paths:
+            brought[path].append(commit)
+    return brought
 
 
 def _prompt(decision: Decision) -> Path:
@@ -176,18 +169,14 @@ def audit(repo: Repo) -> list[Finding]:
 
 
 def _champion(prompt: str, sha256: str, sound: Sequence[Recorded], origin: Origin | None) -> Finding:
-    for record in sound:
-        if record.decision.decision == "promote" and record.decision.after_sha256 == sha256:
-            return Finding(prompt, True, f"promoted by {record.path}")
+    promoted = (one for one in sound if one.decision.decision == "promote")
+    if by := next((one.path for one in promoted if one.decision.after_sha256 == sha256), None):
+        return Finding(prompt, True, f"promoted by {by}")
     if origin and origin.source in ("live", "shipped", "hand"):
         kind = "hand edit" if origin.source == "hand" else "the text it started with"
         return Finding(prompt, True, f"{kind}, recorded {origin.date}")
-    return Finding(
-        prompt,
-        False,
-        "neither a decision nor its lineage explains this text; if it was edited by hand, record it: "
-        f"python -m meta.prompt_variant_manager ensure {prompt} --take live",
-    )
+    told = "neither a decision nor its lineage explains this text; if it was edited by hand, record it: "
+    return Finding(prompt, False, f"{told}python -m meta.prompt_variant_manager ensure {prompt} --take live")
 
 
 def _disabled(agent: str, sound: Sequence[Recorded]) -> Finding:

@@ -37,10 +37,10 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     problems = [str(problem) for problem in judged.problems]
     paths: Sequence[str] = ()
     if args.action == "apply" and not problems:
-        applied = judge.apply_patch(judged, root)
-        paths = applied.paths
+        judge.apply_patch(judged, root)
+        paths = judged.paths
         set_output("paths", "\n".join(paths))
-        set_output("headline", applied.headline)
+        set_output("headline", judged.headline)
     told = [f"fit to be proposed as {kind.name}", *(f"  applied {path}" for path in paths)]
     if problems:
         told = [f"refused as {kind.name}:", *(f"  {problem}" for problem in problems)]

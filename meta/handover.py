@@ -7,6 +7,13 @@ The hand-over is a folder: change.patch (against HEAD, allowed paths only), body
 from __future__ import annotations
 
 import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from meta.publish import kinds
@@ -15,6 +22,13 @@ from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH, Repo
 from telemetry.edge.text import code
+
+# What a workflow may pass on, by hand or from its shards, and the only form in which it reaches a command line.
+OPTIONS = {
+    "prompt": re.compile(r"[A-Za-z0-9_./-]{1,120}"),
+    "max_usd": re.compile(r"[0-9]{1,6}(\.[0-9]{1,4})?"),
+    "merge": re.compile(r"[A-Za-z0-9_./-]{1,120}"),
+}
 
 
 def parser() -> cli.Parser:
@@ -35,22 +49,79 @@ def parser() -> cli.Parser:
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run and pack, and say what happened where a person looks: the log and the job summary."""
     form, root = kinds.kind(args.kind), repo.root.resolve()
-    from meta.publish.pack import OPTIONS, packed, produce
+    from meta.publish.judge import pack  # before the script runs: it may rewrite what packs its change
 
+    exit_code, told = cli.OK, ""
+    paths: tuple[str, ...] = ()
     try:
-        if args.action == "pack":
-            done = packed(form, root, args.out)
-        else:
-            done = produce(form, root, args.out, {name: getattr(args, name) for name in OPTIONS})
+        if args.action == "produce":
+            exit_code, told = _produce(form, root, {name: getattr(args, name) for name in OPTIONS})
+        if not told:
+            paths = pack(form, root, args.out)
+            handed = f"Handed over for publishing: {len(paths)} file(s)."
+            told = handed if paths else "Nothing to propose: no file changed."
     except BadInput as problem:
         job_summary(f"### {form.title}\n\nNothing is proposed: {code(str(problem), None)}")
         raise
-    set_output("propose", "true" if done.paths else "false")
-    listed = "".join(f"\n- `{path}`" for path in done.paths)
-    job_summary(f"### {form.title}\n\n{done.told}{listed}")
-    result = {"kind": form.name, "exit_code": done.code, "told": done.told, "paths": list(done.paths)}
-    cli.tell(args, result, done.told, *done.paths)
-    return done.code
+    set_output("propose", "true" if paths else "false")
+    listed = "".join(f"\n- `{path}`" for path in paths)
+    job_summary(f"### {form.title}\n\n{told}{listed}")
+    result = {"kind": form.name, "exit_code": exit_code, "told": told, "paths": list(paths)}
+    cli.tell(args, result, told, *paths)
+    return exit_code
+
+
+def _produce(form: kinds.Kind, root: Path, given: Mapping[str, str]) -> tuple[int, str]:
+    """Run the script: the job's exit code, and why there is nothing to pack; empty when it is worth it."""
+    ended, outputs = _run(form, root, _checked(form, given))
+    if ended == cli.STOPPED:
+        return cli.OK, "Stopped early (budget or outage). What was done is kept, nothing is proposed."
+    if ended != cli.OK:
+        told = f"The script failed with exit code {ended}. Nothing is proposed; its log says why."
+        return max(ended, cli.FOUND), told
+    if form.only_if and outputs.get(form.only_if, "") in ("", "0", "false"):
+        return cli.OK, f"Nothing to propose: the script found nothing {form.only_if.replace('_', ' ')}."
+    return cli.OK, ""
+
+
+def _checked(form: kinds.Kind, given: Mapping[str, str]) -> dict[str, str]:
+    """The options that were given, each in its plain form and known to the kind."""
+    options = {name: value for name, value in given.items() if value}
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if name not in form.options:
+            raise BadInput(f"{flag}: {form.name} does not take it")
+        if not OPTIONS[name].fullmatch(value):
+            raise BadInput(f"{flag} {value[:80]!r}: not of the form {OPTIONS[name].pattern}")
+    return options
+
+
+def _run(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int, dict[str, str]]:
+    """Run the kind's script, and first what it needs, in the checkout: exit code and step outputs."""
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    env = {name: value for name, value in os.environ.items() if value or not name.startswith("OPENAI_")}
+    with tempfile.TemporaryDirectory() as scratch:
+        output = Path(scratch) / "output"
+        env["GITHUB_OUTPUT"] = str(output)
+        code = cli.OK
+        for command in (*form.before, (*form.command, *flags)):
+            print("+ python -m", *command, file=sys.stderr, flush=True)
+            code = subprocess.run([sys.executable, "-m", *command], cwd=root, env=env, stdout=2).returncode
+            if code != cli.OK:
+                break
+        return code, dict(_outputs(output.read_text("utf-8") if output.is_file() else ""))
+
+
+def _outputs(text: str) -> Iterator[tuple[str, str]]:
+    """Step outputs as GitHub reads them: `name=value` lines and `name<<fence` blocks."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        name, fenced, fence = line.partition("<<")
+        if fenced and "=" not in name:
+            yield name, "\n".join(takewhile(fence.__ne__, lines))
+        elif "=" in line:
+            name, _, value = line.partition("=")
+            yield name, value
 
 
 if __name__ == "__main__":

@@ -26,22 +26,14 @@ if TYPE_CHECKING:
 def parser() -> cli.Parser:
     """The command line."""
     parse = cli.Parser(__doc__)
-    parse.add_argument("--apply", action="store_true", help="work in place, leave the changes in the tree")
-    parse.add_argument(
-        "--nights", type=cli.whole(1), default=0, metavar="N", help="simulate N nights on a scratch copy"
-    )
-    parse.add_argument("--seed", type=int, default=0, help="of the A/B order and the offline noise")
-    parse.add_argument(
-        "--offline-noise",
-        type=cli.number(zero=True, most=1),
-        default=0.0,
-        metavar="P",
-        help="share of offline answers that err",
-    )
-    parse.add_argument(
-        "--max-usd", type=cli.number(), metavar="USD", help="budget of each step (default: manifest)"
-    )
-    parse.add_argument("--again", action="store_true", help="repeat the steps that are done already")
+    add = parse.add_argument
+    add("--apply", action="store_true", help="work in place, leave the changes in the tree")
+    add("--nights", type=cli.whole(1), default=0, metavar="N", help="simulate N nights on a scratch copy")
+    add("--seed", type=int, default=0, help="of the A/B order and the offline noise")
+    share = cli.number(zero=True, most=1)
+    add("--offline-noise", type=share, default=0.0, metavar="P", help="share of offline answers that err")
+    add("--max-usd", type=cli.number(), metavar="USD", help="budget of each step (default: manifest)")
+    add("--again", action="store_true", help="repeat the steps that are done already")
     return parse
 
 
@@ -59,8 +51,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         return simulate(repo, args, options)
     from agents.manifest import load_manifest
     from eval.ledger.provenance import GitState
-    from meta.nightly import display
-    from meta.nightly.diary import Diary, about, no_history, remember
+    from meta.nightly.diary import Diary, Display, about, markdown, no_history, remember, spent_since
     from meta.nightly.stage import InPlace, Stage
     from meta.nightly.steps import FAILED, STOPPED, run_night, steps
 
@@ -75,20 +66,20 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     stage = InPlace(root) if args.apply else Stage(root)
     with stage:
         night = steps(options, no_history(repo))
-        shown = display.Display(args.quiet or args.json, len(night))
+        shown = Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:
             diary.add(result)
             shown.end(result)
 
         results = run_night(night, stage, diary.results, shown.start, on_end)
-    spent = display.spent_since(repo, started)
+    spent = spent_since(repo, started)
     if spent["calls"]:
         remember(repo, manifest, results, spent, git_state, args.seed)
     if args.json:
         print(json.dumps({"steps": [asdict(result) for result in results], "spent": spent}))
     shown.finish(results, spent, applied=args.apply)
-    job_summary(display.markdown(results, spent))
+    job_summary(markdown(results, spent))
     if any(result.status == FAILED for result in results):
         return cli.FOUND
     return cli.STOPPED if any(result.status == STOPPED for result in results) else cli.OK

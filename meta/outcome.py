@@ -14,15 +14,11 @@ from telemetry.edge.files import Repo
 
 def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:
     """How publishing went, from what the workflow's steps report: the text of the job summary."""
-    repository = (
-        f"{facts.get('GITHUB_SERVER_URL', 'https://github.com')}/{facts.get('GITHUB_REPOSITORY', '')}"
-    )
-    compare = f"{repository}/compare/main...{form.branch}?expand=1"
+    server = facts.get("GITHUB_SERVER_URL", "https://github.com")
+    compare = f"{server}/{facts.get('GITHUB_REPOSITORY', '')}/compare/main...{form.branch}?expand=1"
     lines = [f"### {form.title}", ""]
     if facts.get("GUARD_OUTCOME") != "success":
-        lines.append(
-            "No pull request was opened: the change was not fit to be applied (see the guard's step)."
-        )
+        lines += ["No pull request was opened: the change was not fit to be applied (see the guard's step)."]
     elif facts.get("PR_OUTCOME") != "success":
         lines += [
             f"**The pull request could not be opened.** The branch `{form.branch}` may have been pushed all the same:",

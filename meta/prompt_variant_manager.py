@@ -149,9 +149,8 @@ def _rules(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
     if args.analyst and args.analyst not in known:
         raise BadInput(f"{args.analyst}: no such analyst; there are {', '.join(sorted(known))}")
     shown = {name: one for name, one in known.items() if args.analyst in (None, name)}
-    return {name: plain(one.keys) for name, one in shown.items()}, "\n\n".join(
-        told(name, one) for name, one in shown.items()
-    )
+    lines = "\n\n".join(told(name, one) for name, one in shown.items())
+    return {name: plain(one.keys) for name, one in shown.items()}, lines
 
 
 if __name__ == "__main__":

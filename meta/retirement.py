@@ -17,23 +17,22 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from eval.ledger.report import Form
 from meta.worth import assessment
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, USEFUL_SIGNAL, WINDOW, assess, rolling_metrics
-from meta.worth.records import Agent, Report, Rule
+from meta.worth.report import FORM, Agent, Report, Rule, form, sentence
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo, here, write_atomic
 from telemetry.edge.records import made, plain
-from telemetry.logger import FIELD, INFRASTRUCTURE
-
-if TYPE_CHECKING:
-    from eval.ledger.report import Form
+from telemetry.logger import FIELD, INFRASTRUCTURE, SOURCES
 
 __all__ = ["assess", "load_events", "main", "retire_candidates", "rolling_metrics", "switch", "write_report"]
 
+LIMITS = ("min_n", "reward_floor", "window")  # set by the manifest, or on the command line
 SORT_MEMORY = "1GB"  # for ranking a million runs; the reading view alone is content with far less
 
 
@@ -85,7 +84,6 @@ def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
 def _form(repo: Repo) -> Form[Report]:
     from agents.domain import load_domain
     from agents.manifest import load_manifest
-    from meta.worth.report import form
 
     return form(load_domain(load_manifest(repo).domain).columns)
 
@@ -106,7 +104,6 @@ def _disable(repo: Repo, rows: Sequence[Agent], rule: Rule) -> None:
     """One decision per agent, with the hashes that an audit compares; the manifest itself is changed last."""
     from eval.ledger.decisions import Decision, write_decision
     from eval.ledger.provenance import GitState, packages
-    from meta.worth.report import FORM
 
     manifest = repo / MANIFEST
     after = switch(repo, [row.agent for row in rows], enabled=False)
@@ -128,9 +125,7 @@ def _disable(repo: Repo, rows: Sequence[Agent], rule: Rule) -> None:
                     "upper_bound": row.measured and row.measured.upper_bound,
                     "scoring_version": row.measured and row.measured.scoring_version,
                     "unique_share": row.unique and row.unique.unique_share,
-                    "min_n": rule.min_n,
-                    "reward_floor": rule.reward_floor,
-                    "window": rule.window,
+                    **{name: getattr(rule, name) for name in LIMITS},
                 },
                 metadata={"git_commit": commit, "git_dirty": dirty, "packages": packages()},
             ),
@@ -158,8 +153,6 @@ def parser() -> cli.Parser:
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Assess every agent and write the report."""
     from agents.manifest import load_manifest
-    from meta.worth.report import FORM, sentence
-    from telemetry.logger import SOURCES
 
     for source in args.source or ():
         if source not in SOURCES:
@@ -170,18 +163,11 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         if (given := getattr(args, flag)) is not None and given < 1:
             raise BadInput(f"--{flag.replace('_', '-')} {given}: must be at least 1")
     manifest = load_manifest(repo)
-    usual = manifest.retirement
-    rule = Rule(
-        usual.min_n if args.min_n is None else args.min_n,
-        usual.reward_floor if args.reward_floor is None else args.reward_floor,
-        usual.window if args.window is None else args.window,
-        tuple(args.source or FIELD),
-        USEFUL_SIGNAL,
-    )
+    usual: dict[str, Any] = {name: getattr(manifest.retirement, name) for name in LIMITS}
+    limits = usual | {name: given for name in LIMITS if (given := getattr(args, name)) is not None}
+    rule = Rule(**limits, sources=tuple(args.source or FIELD), useful_signal=USEFUL_SIGNAL)
     events = load_events(rule.sources, rule.window, repo=repo)
-    outcomes = assessment.load_outcomes(repo, args.outcomes)
-    limits: dict[str, Any] = {"min_n": rule.min_n, "reward_floor": rule.reward_floor, "window": rule.window}
-    rows = assess(manifest, events, outcomes, **limits)
+    rows = assess(manifest, events, assessment.load_outcomes(repo, args.outcomes), **limits)
     candidates = [row for row in rows if row.state == "candidate"]
     doomed = [row for row in candidates if row.listed and not row.listed.execution_sensitive]
     report = Report(

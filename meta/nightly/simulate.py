@@ -13,10 +13,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from meta.nightly.stage import InPlace
+from meta.nightly.stage import IDENTITY, InPlace
 from meta.nightly.steps import FAILED, call, run_step, steps
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
@@ -31,7 +32,6 @@ SIMULATED = (
     "critiques",
     "proposals",
 )  # what changes prompts; the world stands still meanwhile
-IDENTITY = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")
 
 
 def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> int:
@@ -78,13 +78,11 @@ def holdout_scores(copy: Path, scratch: Path) -> dict[str, float]:
     code, error = call("eval.harness", ["--split", "holdout", "--root", str(copy)])
     if code != cli.OK:
         raise Stopped(f"measuring the champions: {error}")
-    scores = {}
-    for path in sorted(results.glob("*.json")):
-        scores[path.stem] = float(json.loads(path.read_text(encoding="utf-8"))["summary"]["success_rate"])
+    found = {path.stem: json.loads(path.read_bytes()) for path in sorted(results.glob("*.json"))}
     shutil.rmtree(results)
     if kept.exists():
         kept.rename(results)
-    return scores
+    return {agent: float(result["summary"]["success_rate"]) for agent, result in found.items()}
 
 
 def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -103,23 +101,15 @@ def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> None:
     ends = {"all agents": means[-1]} | {agent: scores[-1] for agent, scores in lines.items()}
     places = _apart(ends, least=(max(map(max, lines.values())) - min(map(min, lines.values()))) / 18)
     colours = {"all agents": figures.INK} | dict(zip(lines, figures.COLOURS, strict=False))
+    step = partial(axes.plot, nights, drawstyle="steps-post")
     for agent, scores in lines.items():
-        axes.plot(nights, scores, color=colours[agent], linewidth=1.4, alpha=0.85, drawstyle="steps-post")
-    axes.plot(
-        nights, means, color=figures.INK, linewidth=3, marker="o", markersize=4.5, drawstyle="steps-post"
-    )
+        step(scores, color=colours[agent], linewidth=1.4, alpha=0.85)
+    step(means, color=figures.INK, linewidth=3, marker="o", markersize=4.5)
+    beside: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points", "annotation_clip": False}
+    beside |= {"va": "center", "fontsize": 9}
     for name, place in places.items():
-        axes.annotate(
-            f"{name} {ends[name]:.0f}",
-            (nights[-1], place),
-            xytext=(8, 0),
-            textcoords="offset points",
-            color=colours[name],
-            fontsize=9,
-            va="center",
-            fontweight="bold" if name == "all agents" else "normal",
-            annotation_clip=False,
-        )
+        told, weight = f"{name} {ends[name]:.0f}", "bold" if name == "all agents" else "normal"
+        axes.annotate(told, (nights[-1], place), color=colours[name], fontweight=weight, **beside)
     axes.set_xlabel("nights")
     axes.set_ylabel("holdout cases passed, %")
     axes.set_xlim(0, max(1, nights[-1]))

@@ -12,25 +12,18 @@ import shutil
 from pathlib import Path
 
 from meta.publish import judge, kinds
-from meta.publish.pack import pack
+from telemetry.edge import files
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import (
-    CHARTS,
-    EVENTS,
-    HISTORY,
-    OUTPUTS,
-    RESULTS,
-    SCRATCH,
-    SEALED,
-    SUMMARY,
-    write_atomic,
-)
 from telemetry.edge.git import GitRefused, git
 
-NIGHT = SCRATCH / "night"
+IDENTITY = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")  # where git knows no other
+NIGHT = files.SCRATCH / "night"
 TREE = NIGHT / "tree"
-FOLDERS = (SEALED, CHARTS, OUTPUTS, RESULTS, SCRATCH)
-FILES = (EVENTS, HISTORY)  # the summary is replaced as a whole, so a link to it would be replaced too
+FOLDERS = (files.SEALED, files.CHARTS, files.OUTPUTS, files.RESULTS, files.SCRATCH)
+FILES = (
+    files.EVENTS,
+    files.HISTORY,
+)  # the summary is replaced as a whole, so a link to it would be replaced too
 
 
 class InPlace:
@@ -73,16 +66,19 @@ class Stage(InPlace):
         try:
             git(self.root, "config", "user.email")
         except GitRefused:
-            self._identity = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")
+            self._identity = IDENTITY
         self._remove()
         git(self.root, "worktree", "add", "--quiet", "--detach", str(self.tree), self._base)
         for name in FOLDERS:
             (self.root / name).mkdir(parents=True, exist_ok=True)
-            self._link(name)
         for name in FILES:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).touch()
-            self._link(name)
+        for name in (*FOLDERS, *FILES):
+            target = self.tree / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                target.symlink_to(self.root / name)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,9 +95,9 @@ class Stage(InPlace):
         self._clean = False  # whoever asked is about to write
         for name in carried:
             if name in self._kept:
-                write_atomic(self.tree / name, self._kept[name])
-        if (self.root / SUMMARY).is_file():
-            shutil.copyfile(self.root / SUMMARY, self.tree / SUMMARY)
+                files.write_atomic(self.tree / name, self._kept[name])
+        if (self.root / files.SUMMARY).is_file():
+            shutil.copyfile(self.root / files.SUMMARY, self.tree / files.SUMMARY)
         return self.tree
 
     def publish(self, kind: str) -> str | None:
@@ -109,7 +105,7 @@ class Stage(InPlace):
         form = kinds.kind(kind)
         folder = self.root / NIGHT / f"handover-{kind}"
         shutil.rmtree(folder, ignore_errors=True)
-        if not pack(form, self.tree, folder):
+        if not judge.pack(form, self.tree, folder):
             return None
         judged = judge.check_handover(folder, kind, self.tree)
         if judged.problems:
@@ -117,20 +113,14 @@ class Stage(InPlace):
         for name in (f"{form.report}.json", f"{form.report}.md"):
             self._kept[name] = (self.tree / name).read_bytes()
         self._clean = False
-        applied = judge.apply_patch(judged, self.fresh())
-        git(self.tree, "add", "--", *applied.paths)
+        judge.apply_patch(judged, self.fresh())
+        git(self.tree, "add", "--", *judged.paths)
         commit = ("commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-")
-        git(self.tree, *self._identity, *commit, stdin=f"{applied.headline}\n\n{judged.body}".encode())
+        git(self.tree, *self._identity, *commit, stdin=f"{judged.headline}\n\n{judged.body}".encode())
         git(self.tree, "branch", "--force", form.branch, "HEAD")
         git(self.tree, "reset", "--quiet", "--hard", self._base)
         self._clean = True
         return form.branch
-
-    def _link(self, name: Path) -> None:
-        target = self.tree / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            target.symlink_to(self.root / name)
 
     def _remove(self) -> None:
         for name in (*FOLDERS, *FILES):  # the links first: removing a tree must never follow them

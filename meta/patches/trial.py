@@ -21,8 +21,8 @@ from eval.grading.graders import grade
 from eval.grading.suite import Case, Suite
 from meta.patches import confine
 from meta.patches.size import Metrics, measure
-from meta.publish.changes import Change, canonical
-from meta.publish.judge import check_patch
+from meta.publish.contents import Change
+from meta.publish.judge import canonical, check_patch
 from telemetry.edge.git import GitRefused, git
 
 MAX_RESULT_BYTES = 64_000_000

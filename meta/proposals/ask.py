@@ -60,17 +60,14 @@ async def ask(
 ) -> tuple[list[Proposal], str]:
     """The proposals, and who made them."""
     spec = proposer(manifest)
-    own = prompts.system(spec) if spec is not None else ""
+    name, own, asked = (spec.name, prompts.system(spec), spec.model) if spec else (NOBODY, "", None)
     system = BETWEEN.join(part for part in (own, prompts.text(PROMPT).strip()) if part)
-    asked = None if spec is None else spec.model
 
     async def once() -> Completion:
         return await call.ask(model, system, plain(question), ANSWER, max_tokens=TOKENS, model=asked)
 
     with logger.source("critique"):
-        done: Completion = await instrument_agent_call_async(
-            NOBODY if spec is None else spec.name, once, prompt_path=question.prompt_path
-        )
+        done: Completion = await instrument_agent_call_async(name, once, prompt_path=question.prompt_path)
     known = {row.id for row in question.critiques}
     found = [_proposal(row, known) for row in done.data["proposals"][: question.want]]
     return found, f"{done.provider}/{done.model_answered or done.model_asked}"

@@ -43,12 +43,8 @@ class About:
     output_words: frozenset[str] = frozenset()  # fields and values of the output schemas
 
 
-def problems(before: str, after: str, about: About) -> list[str]:
-    """Why `after` may not become a challenger of `before`; empty when it may."""
-    return list(_problems(before, after, about))
-
-
-def _problems(before: str, after: str, about: About) -> Iterator[str]:
+def problems(before: str, after: str, about: About) -> Iterator[str]:
+    """Why `after` may not become a challenger of `before`; nothing when it may."""
     try:
         variants.checked_text(after, "the text")
     except BadInput as refused:
@@ -68,11 +64,10 @@ def _problems(before: str, after: str, about: About) -> Iterator[str]:
 
 
 def _shape(before: str, after: str, about: About) -> Iterator[str]:
-    headings, left = _HEADING.findall(_outside_fences(before)), iter(_HEADING.findall(_outside_fences(after)))
-    for heading in headings:
-        if heading not in left:  # the iterator goes on from there: the order has to stay, too
-            yield f"the section {heading!r} is missing, or not in its place"
-            break
+    left = iter(_headings(after))
+    # The iterator goes on from where a heading was found: the order has to stay, too.
+    if heading := next((one for one in _headings(before) if one not in left), None):
+        yield f"the section {heading!r} is missing, or not in its place"
     if len(_FENCE.findall(after)) % 2:
         yield "a fence is not closed"
     old, new = rules.read(before), rules.read(after)
@@ -101,17 +96,14 @@ def _words(added: str, about: About) -> Iterator[str]:
 
 
 def _copies(before: str, added: str, about: About) -> Iterator[str]:
-    for name in sorted(about.case_ids):
-        if len(name) >= SHORTEST_ID and name in added and name not in before:
-            yield "it names a case of the suite"
-            break
-    words = words_of([added]).split()
-    known = words_of([before])
-    for place in range(len(words) - COPIED_WORDS + 1):
-        run = " ".join(words[place : place + COPIED_WORDS])
-        if f" {run} " in about.case_words and run not in known:
-            yield f"it copies a case of the suite ({run[:60]!r})"
-            break
+    named = (name for name in about.case_ids if len(name) >= SHORTEST_ID and name in added)
+    if any(name not in before for name in named):
+        yield "it names a case of the suite"
+    words, known = words_of([added]).split(), words_of([before])
+    runs = (" ".join(words[at : at + COPIED_WORDS]) for at in range(len(words) - COPIED_WORDS + 1))
+    copied = (run for run in runs if f" {run} " in about.case_words and run not in known)
+    if run := next(copied, ""):
+        yield f"it copies a case of the suite ({run[:60]!r})"
 
 
 def words_of(texts: Iterable[str]) -> str:
@@ -121,9 +113,8 @@ def words_of(texts: Iterable[str]) -> str:
 
 def texts_in(value: Any, words: int = COPIED_WORDS) -> Iterator[str]:
     """Every string of at least so many words in a case's input."""
-    for part in _parts(value):
-        if isinstance(part, str) and part.strip().count(" ") >= words - 1:
-            yield part
+    texts = (part for part in _parts(value) if isinstance(part, str))
+    return (text for text in texts if text.strip().count(" ") >= words - 1)
 
 
 def schema_words(schema: Any) -> set[str]:
@@ -148,5 +139,6 @@ def _parts(value: Any) -> Iterator[Any]:
             stack.extend(part)
 
 
-def _outside_fences(text: str) -> str:
-    return "".join(text.split("```")[::2])
+def _headings(text: str) -> list[str]:
+    """Those outside fences."""
+    return _HEADING.findall("".join(text.split("```")[::2]))

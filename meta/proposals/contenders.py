@@ -35,20 +35,17 @@ def contenders(repo: Repo, prompt: str, memory: Memory) -> Contenders:
     champion = texts.champion()
     others, _ = texts.challengers()
     told = {sha: f"it lost: {why}" for (path, sha), why in memory.rejected.items() if path == prompt}
-    told |= {
-        sha: f"a former champion ({why})" for (path, sha), why in memory.dethroned.items() if path == prompt
-    }
-    winner = next((one for one in others if one.sha256 == memory.winners.get(prompt)), None)
-    if winner is not None and winner.sha256 in told:
-        winner = None
-    out = [one for one in others if one.sha256 in told]
+    former = [(sha, why) for (path, sha), why in memory.dethroned.items() if path == prompt]
+    told |= {sha: f"a former champion ({why})" for sha, why in former}
+    new = [one for one in others if one.sha256 not in told]
+    winner = next((one for one in new if one.sha256 == memory.winners.get(prompt)), None)
     there = {champion.sha256: "the champion's", **{one.sha256: f"challenger {one.name}" for one in others}}
     return Contenders(
         texts,
         champion,
         winner or champion,
-        tuple(one for one in others if one.sha256 not in told and one is not winner and one.name != ORIGINAL),
-        tuple(one for one in out if one.name != ORIGINAL),
+        tuple(one for one in new if one is not winner and one.name != ORIGINAL),
+        tuple(one for one in others if one.sha256 in told and one.name != ORIGINAL),
         {**told, **there},
     )
 

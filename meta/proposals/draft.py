@@ -13,7 +13,7 @@ from agents.model.call import Model
 from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variants, sha256
 from eval.ab.memory import Memory
-from eval.grading.suite import Suite, load_suite
+from eval.grading.suite import Suite, Suites
 from meta.evidence.known import findings, read_json, tune_results
 from meta.proposals import ask as proposer
 from meta.proposals import checks, search
@@ -51,28 +51,21 @@ class Draft:
     refused: tuple[str, ...] = ()
 
 
+@dataclass
 class Drafter:
     """Drafts challengers with one model; with `free` it asks and tries as much as it likes."""
 
-    def __init__(
-        self,
-        prompts: PromptSet,
-        manifest: Manifest,
-        model: Model,
-        options: Options,
-        free: FreeScreen | None = None,
-    ) -> None:
-        self.prompts, self.manifest, self.model, self.options, self.free = (
-            prompts,
-            manifest,
-            model,
-            options,
-            free,
-        )
-        self.repo = prompts.repo
+    prompts: PromptSet
+    manifest: Manifest
+    model: Model
+    options: Options
+    free: FreeScreen | None = None
+
+    def __post_init__(self) -> None:
+        self.repo = self.prompts.repo
         self.memory = Memory(self.repo)
         self.critiques = findings(self.repo)
-        self._suites: dict[str, Suite] = {}
+        self._suites = Suites(self.repo)
 
     async def draft(self, prompt: str) -> Draft:
         """A challenger for this prompt, or why there is none."""
@@ -80,14 +73,10 @@ class Drafter:
         specs = [spec for spec in self.manifest.enabled() if spec.name in affected and spec.eval_suite]
         if not specs:
             return Draft(prompt, skipped="affects no enabled agent with a suite")
-        unseen, least = (
-            sum(len(self._suite(spec).part("holdout")) for spec in specs),
-            self.manifest.ab_test.min_cases,
-        )
-        if unseen < least:
-            return Draft(
-                prompt, skipped=f"{unseen} holdout cases could not decide a test, {least} are needed"
-            )
+        unseen = sum(len(self._suite(spec).part("holdout")) for spec in specs)
+        if unseen < (least := self.manifest.ab_test.min_cases):
+            told = f"{unseen} holdout cases could not decide a test, {least} are needed"
+            return Draft(prompt, skipped=told)
         found = contenders(self.repo, prompt, self.memory)
         if len(found.waiting) >= MAX_WAITING:
             names = ", ".join(one.name for one in found.waiting)
@@ -96,22 +85,14 @@ class Drafter:
         if lost >= MAX_LOST and not self.options.prompts:
             told = f"{lost} challengers of this champion lost: name it with --prompt to go on"
             return Draft(prompt, found, skipped=told)
+        return await self._searched(specs, found, IDEAS + MORE_IDEAS * lost)
+
+    async def _searched(self, specs: Sequence[AgentSpec], found: Contenders, ideas: int) -> Draft:
+        prompt, before, author = found.base.prompt, found.base.text, ""
         screen = await self._screen(prompt, specs)
-        marks = await screen.marks(found.base.text, range(len(screen.units)))
+        marks = await screen.marks(before, range(len(screen.units)))
         if all(mark.ok for mark in marks.values()):
             return Draft(prompt, found, skipped="no tune case fails")
-        return await self._searched(prompt, specs, found, screen, marks, IDEAS + MORE_IDEAS * lost)
-
-    async def _searched(
-        self,
-        prompt: str,
-        specs: Sequence[AgentSpec],
-        found: Contenders,
-        screen: Screen,
-        marks: Marks,
-        ideas: int,
-    ) -> Draft:
-        before, author = found.base.text, ""
         about = self._about(specs, found)
 
         async def ask(state: Climb, number: int) -> Sequence[Proposal]:
@@ -120,15 +101,13 @@ class Drafter:
             proposed, author = await proposer.ask(self.model, self.manifest, self.prompts, question)
             return proposed
 
-        best, refused = await search.climb(
-            Climb(before, marks),
-            screen,
-            ask,
-            lambda text: checks.problems(before, text, about),
-            Effort(FREE_ROUNDS, FREE_JUDGEMENTS, ideas)
-            if self.free
-            else Effort(ideas=ideas, least_gain=0.5, check_first=True),
-        )
+        def fits(text: str) -> list[str]:
+            return list(checks.problems(before, text, about))
+
+        effort = Effort(ideas=ideas, least_gain=0.5, check_first=True)
+        if self.free:
+            effort = Effort(FREE_ROUNDS, FREE_JUDGEMENTS, ideas)
+        best, refused = await search.climb(Climb(before, marks), screen, ask, fits, effort)
         right, wrong = search.changed(marks, best.marks)
         if len(right) - len(wrong) < (LEAST_MENDED if self.free else 1):
             told = "no idea mended enough tune cases" if not refused else "no idea was fit and better"
@@ -174,9 +153,7 @@ class Drafter:
         return TrialScreen(chosen, prompt, self.prompts, self.model, self.options.ask.concurrency)
 
     def _suite(self, spec: AgentSpec) -> Suite:
-        if spec.eval_suite not in self._suites:
-            self._suites[spec.eval_suite] = load_suite(self.repo, spec.eval_suite)
-        return self._suites[spec.eval_suite]
+        return self._suites.load(spec.eval_suite)
 
     def _question(
         self, prompt: str, specs: Sequence[AgentSpec], state: Climb, screen: Screen, number: int
@@ -184,6 +161,8 @@ class Drafter:
         failing = [_shown(screen.units[place], mark) for place, mark in state.marks.items() if not mark.ok]
         passing = [_shown(screen.units[place], mark) for place, mark in state.marks.items() if mark.ok]
         names = [spec.name for spec in specs]
+        lineage = Variants(self.repo, prompt).lineage()[-10:]
+        tried = [(row, self.memory.verdict(prompt, row.sha256)) for row in lineage]
         return proposer.Question(
             prompt,
             state.text,
@@ -191,14 +170,7 @@ class Drafter:
             failing if self.free else failing[:MAX_SHOWN],
             passing if self.free else passing[: MAX_SHOWN // 2],
             [row for row in self.critiques.values() if row.target_agent in names],
-            [
-                {
-                    "variant": row.variant,
-                    "reason": row.reason,
-                    "verdict": self.memory.verdict(prompt, row.sha256),
-                }
-                for row in Variants(self.repo, prompt).lineage()[-10:]
-            ],
+            [{"variant": row.variant, "reason": row.reason, "verdict": verdict} for row, verdict in tried],
             FREE_IDEAS if self.free else self.options.candidates,
             self.options.ask.seed + number,
         )

@@ -143,16 +143,8 @@ def _first_screen(report: Report) -> str:
 
 
 def _table(proposals: Sequence[Proposed]) -> Section:
-    titles = [
-        "prompt",
-        "challenger",
-        "lines",
-        "tune before",
-        "tune after",
-        "difference",
-        "newly right",
-        "newly wrong",
-    ]
+    titles = ["prompt", "challenger", "lines", "tune before", "tune after", "difference"]
+    titles += ["newly right", "newly wrong"]
     rows = []
     for row in proposals[:MAX_ROWS]:
         tune = row.tune

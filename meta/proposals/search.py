@@ -13,9 +13,7 @@ from meta.proposals.edits import Edit, EditError, applied
 from meta.proposals.screen import Marks, Screen
 
 LEAST_GAIN = 0.75  # cases: what one idea must be worth after its price
-PRICE_PER_WORD = (
-    0.25  # cases per word that a text grows by: simple changes are likelier to hold on unseen cases
-)
+PRICE_PER_WORD = 0.25  # cases per word more: simple changes are likelier to hold on unseen cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +63,17 @@ async def climb(
     hopeless: set[str] = set()
     for number in range(effort.rounds):
         ideas = [idea for idea in await ask(state, number) if idea.reason not in hopeless or idea.text]
-        better: list[tuple[float, int, Proposal]] = []
-        for place, idea in enumerate(ideas):
+        better: list[tuple[float, Proposal]] = []
+        for idea in ideas:
             if screen.spent > effort.judgements:
                 break
             tried = await _tried(state, idea, screen, fits, effort, refused)
             if tried is None:
                 hopeless.add(idea.reason)
             else:
-                better.append((-_worth(state, tried), place, idea))
+                better.append((_worth(state, tried), idea))
         before = len(state.taken)
-        for _, _, idea in sorted(better, key=lambda one: one[:2]):
+        for _, idea in sorted(better, key=lambda one: -one[0]):  # of equals the first
             if len(state.taken) >= effort.ideas:
                 break
             tried = await _tried(state, idea, screen, fits, effort, refused)

@@ -6,25 +6,25 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from agents.manifest import matches, protecting
 from meta.publish import contents
-from meta.publish.changes import ABSENT, EXECUTABLE, REGULAR, Change
-from meta.publish.contents import Decision, Head
+from meta.publish.contents import ABSENT, EXECUTABLE, REGULAR, Change, Decision, Head
 from meta.publish.kinds import Kind
+from telemetry.edge.records import load_yaml
 
 MAX_PATH_CHARS = 160
 
-# Beside the manifest's own `protected_paths`: what decides, measures, checks or runs is never changed by a proposal.
-PROTECTED = (
-    ".github/**", ".ci/**", ".gitattributes", ".gitignore", "LICENSE", "Makefile", "pyproject.toml", "requirements.txt",
-    "telemetry/**", "eval/**", "meta/**", "tests/**",
-    "agents/manifest.yaml", "agents/*.schema.json", "agents/schemas/**",
-    "agents/manifest/**", "agents/model/**", "agents/offline/**", "agents/review/**", "agents/run/**",
-    "agents/texts/**", "agents/base.py", "agents/domain.py", "agents/__init__.py", "agents/llm_client.py",
-    "agents/orchestrator.py", "agents/prompted.py",
-)  # fmt: skip
+# What no proposal may touch, and what a patch may do in code.
+_LISTS = load_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
+PROTECTED = tuple(_LISTS["protected"])
+PURE, PURE_NAMES = frozenset(_LISTS["pure"]), frozenset(_LISTS["pure_names"])
+OUTWARD_NAMES, OUTWARD_ATTRIBUTES = (
+    frozenset(_LISTS["outward_names"]),
+    frozenset(_LISTS["outward_attributes"]),
+)
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 _MODES = {"120000": "a symbolic link", "160000": "a submodule", EXECUTABLE: "executable"}
@@ -128,30 +128,6 @@ def _editable(manifest: Mapping[str, Any]) -> Iterator[str]:
         ):
             yield entry["module"].replace(".", "/") + ".py"
 
-
-# fmt: off
-# What a patch may newly import: computing, and what every agent is made of. Anything else might reach out, or read
-# the answers that it is graded by.
-PURE = frozenset([
-    "__future__", "abc", "bisect", "calendar", "collections", "copy", "dataclasses", "datetime", "decimal", "difflib",
-    "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "numbers", "operator", "random",
-    "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "zoneinfo",
-])
-PURE_NAMES = frozenset([
-    "agents.base.AgentError", "agents.base.AnswerError", "agents.base.BaseAgent", "agents.base.InputError",
-    "agents.base.Inputs", "agents.base.Item", "agents.model.schema.listed", "agents.model.schema.problems",
-    "agents.model.schema.record", "agents.model.schema.text",
-])
-
-# Ways out that need no import: built-in names, and attributes of what is there (`typing.sys`, `root.read_text()`).
-OUTWARD_NAMES = frozenset([
-    "__builtins__", "__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "open", "vars",
-])
-OUTWARD_ATTRIBUTES = frozenset([
-    "builtins", "ctypes", "environ", "importlib", "modules", "os", "posix", "socket", "subprocess", "sys",
-    "glob", "iterdir", "open", "read_bytes", "read_text", "rglob", "unlink", "write_bytes", "write_text",
-])
-# fmt: on
 
 _HIDDEN = re.compile(r"__\w+__")  # x.__class__.__subclasses__() and its like
 

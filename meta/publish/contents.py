@@ -1,4 +1,4 @@
-"""Whether what a change puts into a file is fit to be proposed: pure checks over the text before and after."""
+"""A changed file, and whether what the change puts into it is fit to be proposed: pure checks over before and after."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
-from meta.publish.changes import Change
 from telemetry.edge.errors import BadInput
 from telemetry.edge.records import load_yaml
 from telemetry.edge.text import MAX_BODY, redact, unseen
@@ -22,6 +22,12 @@ MANIFEST = "agents/manifest.yaml"
 DECISIONS = "meta/decisions/"
 DECISION_SCHEMA = "eval/decision.schema.json"
 VARIANTS = "agents/prompts/variants"
+
+# File modes, as git writes them.
+ABSENT = "000000"
+REGULAR = "100644"
+EXECUTABLE = "100755"
+FILES = (REGULAR, EXECUTABLE)
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _IN_A_BODY = (
@@ -38,18 +44,29 @@ _IN_A_BODY = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file before and after. A rename is a deletion and an addition."""
+
+    path: str
+    old_mode: str
+    new_mode: str
+    before: bytes | None  # None: the file did not exist, or is no blob
+    after: bytes | None
+    lines: int  # added plus deleted
+
+
 def check_text(change: Change) -> Iterator[str]:
     """Readable UTF-8 text, nothing hidden in it, no credential."""
     assert change.after is not None
     try:
         text = change.after.decode()
     except UnicodeDecodeError:
-        yield "is binary"
-        return
+        text = "\0"
     if "\0" in text:
         yield "is binary"
-        return
-    yield from _hidden(text)
+    else:
+        yield from _hidden(text)
 
 
 def _hidden(text: str) -> Iterator[str]:

@@ -1,47 +1,55 @@
-"""Judges a hand-over of untrusted text, and applies it to the tree when it is fit.
+"""Packs a change as a hand-over, judges one of untrusted text, and applies it to the tree when it is fit.
 
-Every file is judged as git itself would leave it; the rules come from HEAD, never from the change.
+The hand-over is a folder: change.patch (against HEAD, allowed paths only), body.md, meta.json. Every file is judged as
+git itself would leave it; the rules come from HEAD, never from the change.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agents.manifest import matches
 from meta.publish import contents, kinds
-from meta.publish.boundaries import Problem, check_changes
-from meta.publish.changes import Change, read_changes
-from meta.publish.contents import Decision
+from meta.publish.boundaries import Problem, allowed, check_changes
+from meta.publish.contents import FILES, Change, Decision
 from meta.publish.kinds import Kind
 from telemetry.edge.errors import BadInput
-from telemetry.edge.git import GitRefused, Objects, git
+from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.git import GitRefused, Objects, blobs, git
 from telemetry.edge.records import load_yaml
 
 PATCH = "change.patch"
 BODY = "body.md"
+META = "meta.json"
 MAX_PATCH_BYTES = 8_000_000
+_APPLY = ("apply", "--whitespace=nowarn")
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A patch, what it changes, and what is wrong with that; it may be applied when nothing is."""
 
-    kind: kinds.Kind
+    kind: Kind
     patch: bytes
     changes: tuple[Change, ...]
     problems: tuple[Problem, ...]
     body: str = ""  # of the pull request
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What it changes in the tree."""
+        return tuple(change.path for change in self.changes)
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What a patch that was found fit changed in the tree."""
-
-    paths: tuple[str, ...]
-    headline: str  # for the commit
+    @property
+    def headline(self) -> str:
+        """For the commit."""
+        return headline(self.kind, list(contents.decisions(self.changes)))
 
 
 class Head:
@@ -62,25 +70,81 @@ class Head:
         return loaded
 
 
+@contextmanager
+def _scratch(root: Path) -> Iterator[dict[str, str]]:
+    """The environment of a scratch index that holds HEAD: the tree and its objects stay as they are."""
+    objects = root / git(root, "rev-parse", "--git-path", "objects").decode().strip()
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / "objects").mkdir()
+        env = {
+            "GIT_INDEX_FILE": f"{scratch}/index",
+            "GIT_OBJECT_DIRECTORY": f"{scratch}/objects",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects.resolve()),
+        }
+        git(root, "read-tree", "HEAD", env=env)
+        yield env
+
+
+def read_changes(patch: bytes, root: Path) -> list[Change]:
+    """The files that `patch` changes against HEAD, as git sees them after applying it."""
+    if not patch.strip():
+        return []
+    with _scratch(root) as env:
+        git(root, *_APPLY, "--cached", "-", stdin=patch, env=env)
+        return list(_compare(root, env))
+
+
+def canonical(diff: bytes, root: Path) -> bytes:
+    """A diff written by hand or by a model, as git would write it: models cannot count the lines of a hunk."""
+    with _scratch(root) as env:
+        git(root, *_APPLY, "--cached", "--recount", "-", stdin=diff, env=env)
+        return _written(root, env)
+
+
+def _written(root: Path, env: Mapping[str, str]) -> bytes:
+    """What an index changes against HEAD, as a patch: by plumbing, which heeds no one's taste in diffs."""
+    options = ("--cached", "--patch", "--binary", "--full-index", "--no-renames")
+    return git(root, "diff-index", *options, "HEAD", env=env)
+
+
+def _compare(root: Path, env: Mapping[str, str]) -> Iterator[Change]:
+    options = ("--cached", "-z", "--no-renames", "--full-index", "--raw", "--numstat")
+    told = git(root, "diff-index", *options, "HEAD", env=env).split(b"\0")[:-1]
+    headers = [row.decode()[1:].split() for row in told if row.startswith(b":")]
+    paths, counts = told[1 : 2 * len(headers) : 2], told[2 * len(headers) :]
+    names = [blob for header in headers for blob in header[2:4]]
+    found = dict(zip(names, blobs(root, names, env), strict=True))
+    for (old_mode, new_mode, old, new, _), path, count in zip(headers, paths, counts, strict=True):
+        added, deleted, _ = count.split(b"\t", 2)
+        yield Change(
+            path.decode(errors="surrogateescape"),
+            old_mode,
+            new_mode,
+            found[old] if old_mode in FILES else None,
+            found[new] if new_mode in FILES else None,
+            0 if added == b"-" else int(added) + int(deleted),  # "-": binary
+        )
+
+
 def check_patch(patch: bytes, kind: str, root: Path) -> Judged:
     """What applying `patch` to HEAD would change, and what is wrong with it as a change of that kind."""
     form = kinds.kind(kind)
 
-    def judged(changes: Iterable[Change], problems: Iterable[Problem]) -> Judged:
-        return Judged(form, patch, tuple(changes), tuple(problems))
+    def refused(why: str) -> Judged:
+        return Judged(form, patch, (), (Problem("", why),))
 
     if len(patch) > MAX_PATCH_BYTES:
-        size = f"the patch has {len(patch):,} bytes, at most {MAX_PATCH_BYTES:,} are taken"
-        return judged([], [Problem("", size)])
+        return refused(f"the patch has {len(patch):,} bytes, at most {MAX_PATCH_BYTES:,} are taken")
     try:
         changes = read_changes(patch, root)
-    except GitRefused as refused:
-        return judged([], [Problem("", f"git does not apply it to HEAD: {str(refused)[:300]}")])
+    except GitRefused as problem:
+        return refused(f"git does not apply it to HEAD: {str(problem)[:300]}")
     if not changes:
-        return judged([], [Problem("", "the patch changes nothing")])
+        return refused("the patch changes nothing")
     schemas = (contents.DECISION_SCHEMA, form.schema)
     head = Head(root, filter(None, (contents.MANIFEST, f"{form.report}.json", *schemas)))
-    return judged(changes, check_changes(changes, form, head.manifest(), head))
+    problems = check_changes(changes, form, head.manifest(), head)
+    return Judged(form, patch, tuple(changes), tuple(problems))
 
 
 def check_handover(folder: Path, kind: str, root: Path) -> Judged:
@@ -91,17 +155,15 @@ def check_handover(folder: Path, kind: str, root: Path) -> Judged:
     return replace(judged, problems=judged.problems + wrong, body=body.decode(errors="replace"))
 
 
-def apply_patch(judged: Judged, root: Path) -> Applied:
+def apply_patch(judged: Judged, root: Path) -> None:
     """Apply what was found fit to the tree; what is then on disk is compared with what was judged."""
     if judged.problems:
         raise BadInput(f"{PATCH}: {'; '.join(map(str, judged.problems))}")
-    git(root, "apply", "--whitespace=nowarn", "-", stdin=judged.patch)
+    git(root, *_APPLY, "-", stdin=judged.patch)
     for change in judged.changes:
         path = root / change.path
         if path.is_symlink() or path.read_bytes() != change.after:
             raise BadInput(f"{change.path}: the tree does not hold what was checked")
-    decided = list(contents.decisions(judged.changes))
-    return Applied(tuple(change.path for change in judged.changes), headline(judged.kind, decided))
 
 
 def _read(path: Path) -> bytes:
@@ -110,6 +172,34 @@ def _read(path: Path) -> bytes:
         raise BadInput(f"{path}: not a file of the hand-over")
     with path.open("rb") as file:
         return file.read(MAX_PATCH_BYTES + 1)
+
+
+def pack(form: Kind, root: Path, folder: Path) -> tuple[str, ...]:
+    """Write the hand-over of what differs from HEAD; the paths in it, none when there is nothing to propose."""
+    globs = allowed(form, Head(root).manifest())
+    paths = tuple(path for path in _changed(root) if any(matches(path, glob) for glob in globs))
+    if not paths:
+        return ()
+    with _scratch(root) as env:
+        listed = "\0".join(paths).encode(errors="surrogateescape")
+        add = ("--literal-pathspecs", "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
+        git(root, *add, stdin=listed, env=env)
+        patch = _written(root, env)
+    body = root / f"{form.report}.md"
+    if not body.is_file():
+        raise BadInput(f"{form.report}.md: missing, so the pull request has no text")
+    write_atomic(folder / PATCH, patch)
+    write_atomic(folder / BODY, body.read_bytes())
+    base = git(root, "rev-parse", "HEAD").decode().strip()
+    about = {"branch": form.branch, "title": form.title, "labels": form.labels, "draft": form.draft}
+    write_json(folder / META, {"kind": form.name, "base_sha": base, **about})
+    return paths
+
+
+def _changed(root: Path) -> list[str]:
+    """Every path that differs from HEAD, new files too; what .gitignore names is data, not a change."""
+    status = git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+    return sorted(line[3:] for line in status.decode(errors="surrogateescape").split("\0")[:-1])
 
 
 _VERBS = {"promote": "Promote", "disable": "Disable", "revive": "Revive"}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from telemetry.edge.errors import BadInput
-
-_DECISIONS = ("meta/decisions/*.json",)
-_MEASURE = (("agents.orchestrator",), ("eval.harness", "--split", "tune"), ("telemetry.rollup",))
-_CRITIQUE = ("meta.critique_loops",)
-_VARIANTS = ("agents/prompts/variants/*/*.md", "agents/prompts/variants/*/lineage.json")
+from telemetry.edge.records import load_yaml, made
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,86 +40,14 @@ class Kind:
         return (*self.records, f"{self.report}.json", f"{self.report}.md")
 
 
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            name="ab_champion",
-            branch="meta/prompt-ab-champion",
-            title="Meta: Promote prompt champion (A/B win-rate)",
-            labels=("meta-agent", "prompt-tuning", "ab-test"),
-            command=("eval.ab_testing",),
-            report="meta/reports/ab_test_report",
-            schema="eval/ab_test_report.schema.json",
-            allowed=("agents/prompts/*.md", *_VARIANTS),
-            records=_DECISIONS,
-            only_if="promoted",
-            options=("prompt", "max_usd", "merge"),
-        ),
-        Kind(
-            name="retirement",
-            branch="meta/agent-retirement",
-            title="Meta: Agent retirement candidates (low marginal alpha)",
-            labels=("meta-agent", "retirement"),
-            command=("meta.retirement",),
-            report="meta/reports/retirement_report",
-            schema="meta/retirement_report.schema.json",
-            only_if="to_decide",
-        ),
-        Kind(
-            name="retirement_disable",
-            branch="meta/agent-retirement",
-            title="Meta: Agent retirement candidates (low marginal alpha)",
-            labels=("meta-agent", "retirement"),
-            command=("meta.retirement", "--disable"),
-            report="meta/reports/retirement_report",
-            schema="meta/retirement_report.schema.json",
-            only_if="to_decide",
-            records=("agents/manifest.yaml", *_DECISIONS),
-            draft=True,
-            max_lines=600,
-        ),
-        Kind(
-            name="critiques",
-            branch="meta/cross-critiques",
-            title="Meta: Cross-agent critiques",
-            labels=("meta-agent", "critique"),
-            before=_MEASURE,
-            command=_CRITIQUE,
-            report="meta/reports/cross_critiques",
-            schema="meta/cross_critiques.schema.json",
-        ),
-        Kind(
-            name="proposals",
-            branch="meta/prompt-proposals",
-            title="Meta: New prompt challengers to test",
-            labels=("meta-agent", "prompt-tuning"),
-            before=(*_MEASURE, _CRITIQUE),
-            command=("meta.propose",),
-            report="meta/reports/proposals",
-            schema="meta/proposals.schema.json",
-            only_if="proposed",
-            options=("prompt", "max_usd"),
-            allowed=_VARIANTS,
-            records=_DECISIONS,
-        ),
-        Kind(
-            name="sandbox",
-            branch="meta/sandbox-patch",
-            title="Meta: Code patch that passed the sandbox",
-            labels=("meta-agent", "sandbox"),
-            before=(*_MEASURE, _CRITIQUE),
-            command=("meta.sandbox",),
-            report="meta/reports/sandbox_report",
-            schema="meta/sandbox_report.schema.json",
-            only_if="patched",
-            records=_DECISIONS,  # what it may change is the code of agents with `sandbox_editable: true`
-            draft=True,
-            max_files=8,
-            max_lines=400,
-        ),
-    )
-}
+def _listed() -> Iterator[Kind]:
+    for name, row in load_yaml(Path(__file__).with_suffix(".yaml").read_bytes()).items():
+        if unknown := row.keys() - set(Kind.__slots__):  # a misspelt limit would be no limit
+            raise TypeError(f"kinds.yaml: {name}: no field {', '.join(sorted(unknown))}")
+        yield made(Kind, {"name": name, **row})
+
+
+KINDS = {kind.name: kind for kind in _listed()}
 
 
 def kind(name: str) -> Kind:

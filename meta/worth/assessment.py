@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta.worth.records import Agent, Hits, Listed, Measured, Metrics, Unique
+from meta.worth.report import Agent, Hits, Listed, Measured, Metrics, Unique
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.records import plain
@@ -118,17 +118,11 @@ def assess(
         where = state(spec, measured, min_n, reward_floor)
         if where == "candidate" and spec.name in manifest.retirement.exempt:
             where = "exempt"
-        rows.append(
-            _row(
-                spec.name,
-                spec.module,
-                where,
-                measured,
-                listed=Listed(spec.execution_sensitive, hits(own, outcomes, domain.came_true)),
-                unique=unique.get(spec.name, Unique()),
-                columns={column.name: column.measure(own, outcomes) for column in domain.columns},
-            )
-        )
+        listed = Listed(spec.execution_sensitive, hits(own, outcomes, domain.came_true))
+        alone = unique.get(spec.name, Unique())
+        found = {column.name: column.measure(own, outcomes) for column in domain.columns}
+        more = {"listed": listed, "unique": alone, "columns": found}
+        rows.append(_row(spec.name, spec.module, where, measured, **more))
     rows += [_row(name, None, "not_in_manifest", metrics[name]) for name in sorted(metrics)]
     return sorted(rows, key=lambda row: (ORDER.index(row.state) if row.state in ORDER else 9, row.agent))
 

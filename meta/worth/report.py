@@ -1,16 +1,20 @@
-"""The retirement report as a reviewer meets it: who should go, why, and what merging changes."""
+"""The retirement report as records, and as a reviewer meets it: who should go, why, and what merging changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from agents.domain import Column
 from eval.ledger.report import Form
-from meta.worth.records import Agent, Report, Rule
 from telemetry.edge.files import REPORTS
+from telemetry.edge.records import INLINE
 from telemetry.edge.text import Section, cell, code, details, first_screen, fitting, some, table
+
+if TYPE_CHECKING:
+    from agents.domain import Column
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_NAMES = 30  # of agents in one sentence of the body
@@ -26,6 +30,99 @@ STATES = {
     "retired": "retired",
     "not_in_manifest": "in the telemetry, but not in the manifest",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What an agent's counted runs come to, beside their number and mean reward."""
+
+    upper_bound: float | None  # None: the mean is not below the floor, so nothing depends on it
+    scoring_version: str | None
+    other_version_runs: int
+    own_failures: int
+    total_cost_usd: float | None
+    unpriced_runs: int
+    useful_runs: int
+    cost_per_useful_signal_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """An agent's last runs of its latest scoring version."""
+
+    n: int
+    rolling_avg_reward: float
+    rewards: tuple[float, ...]
+    measured: Measured = field(metadata=INLINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """Distinct signals by day, and how many of them no other agent gave the same day."""
+
+    signals: int = 0
+    unique_signals: int = 0
+    unique_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """How often alerts came true, against the base rate of the subjects they speak of."""
+
+    alerts: int
+    hit_rate: float
+    hit_rate_interval: tuple[float, float] | None
+    base_rate: float
+    lift: float | None
+    lift_interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What is said of an agent of the manifest only."""
+
+    execution_sensitive: bool
+    hits: Hits | None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One row of the report."""
+
+    agent: str
+    module: str | None
+    state: str
+    n: int
+    rolling_avg_reward: float | None
+    trend: tuple[float, ...]  # rewards as a short curve, oldest first
+    measured: Measured | None = field(default=None, metadata=INLINE)  # None: it never ran
+    listed: Listed | None = field(default=None, metadata=INLINE)  # None: the manifest does not know it
+    unique: Unique | None = field(default=None, metadata=INLINE)
+    # What the domain measures of it, by name.
+    columns: Mapping[str, Any] | None = field(default=None, metadata=INLINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Who is a candidate."""
+
+    min_n: int
+    reward_floor: float
+    window: int
+    sources: tuple[str, ...]
+    useful_signal: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `meta/reports/retirement_report.json` holds."""
+
+    generated_at: str
+    rule: Rule
+    candidates: tuple[Agent, ...]
+    agents: tuple[Agent, ...]
+    disabled: tuple[str, ...]
+    offline: bool
 
 
 def sentence(report: Report) -> str:

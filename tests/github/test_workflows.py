@@ -101,7 +101,7 @@ CALLERS = {
 
 @pytest.mark.parametrize(("name", "kind"), CALLERS.items())
 def test_a_caller_names_its_pull_request_as_the_kind_does(name: str, kind: str) -> None:
-    """The file shows what it will open; `meta/publish/kinds.py` is what the night uses. They must not drift apart."""
+    """The file shows what it will open; `meta/publish/kinds.yaml` is what the night uses. They must not drift apart."""
     document = yaml.safe_load((GITHUB / f"workflows/{name}.yml").read_text())
     job = document["jobs"]["propose"]
     given, form = job["with"], KINDS[kind]

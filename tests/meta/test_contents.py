@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agents.manifest import protecting
 from meta.publish import contents
 from meta.publish.boundaries import MAX_PATH_CHARS, PROTECTED, check_changes
-from meta.publish.changes import ABSENT, EXECUTABLE, REGULAR, Change
+from meta.publish.contents import ABSENT, EXECUTABLE, REGULAR, Change
 from meta.publish.kinds import KINDS, Kind
 from telemetry.edge.text import MAX_BODY, Section, fitting
 from tests.conftest import REPOSITORY

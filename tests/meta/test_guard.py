@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from meta import guard
 from meta.publish import judge
 from meta.publish.boundaries import Problem, check_changes
-from meta.publish.changes import Change
-from meta.publish.contents import check_body
+from meta.publish.contents import Change, check_body
 from meta.publish.judge import headline
 from meta.publish.kinds import KINDS, Kind
 from telemetry.edge.errors import BadInput

@@ -11,7 +11,7 @@ import pytest
 from meta import handover
 from meta.outcome import outcome
 from meta.publish import judge, kinds
-from meta.publish.pack import META, pack
+from meta.publish.judge import META, pack
 from tests.worlds import proposal_repo as repo
 
 REPORT = "meta/reports/ab_test_report.md"

@@ -13,8 +13,7 @@ from agents.manifest import MANIFEST, load_manifest
 from meta import retirement
 from meta.publish.contents import check_body
 from meta.worth import assessment
-from meta.worth.records import Agent, Hits, Listed, Measured, Report, Rule, Unique
-from meta.worth.report import FORM, markdown, spark
+from meta.worth.report import FORM, Agent, Hits, Listed, Measured, Report, Rule, Unique, markdown, spark
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import here, write_atomic
 from telemetry.edge.records import made, plain

@@ -27,9 +27,8 @@ from meta.patches.report import NotTried, Report, Row, body
 from meta.patches.size import Metrics
 from meta.patches.trial import Commands, Sandbox
 from meta.publish.contents import check_body
-from meta.publish.judge import check_handover
+from meta.publish.judge import check_handover, pack
 from meta.publish.kinds import KINDS
-from meta.publish.pack import pack
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import here, working_in

@@ -117,12 +117,13 @@ def template(root: Path) -> Path:
 
 
 def engine(root: Path) -> None:
-    """The code of the four packages but for the example's, and what git ignores."""
+    """The code of the four packages with its data, but for the example's, and what git ignores."""
     for package in ("agents", "eval", "meta", "telemetry"):
         for file in (REPOSITORY / package).rglob("*"):
             name = file.relative_to(REPOSITORY)
             example = name.parts[:2] in (("agents", "market"), ("eval", "cases"))
-            if not example and (file.suffix == ".py" or file.name.endswith(".schema.json")):
+            data = file.suffix == ".yaml" and file.name != "manifest.yaml"
+            if not example and (file.suffix == ".py" or data or file.name.endswith(".schema.json")):
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, root / name)
     shutil.copyfile(REPOSITORY / ".gitignore", root / ".gitignore")
