@@ -19,9 +19,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from telemetry.edge.records import load_terms
+from telemetry.edge.records import load_terms, load_yaml, made
 
 BY_SUBJECT = "_by_series"  # ends the name of a key that says a number for each subject, such as a series
 MAX_BLOCK = 50_000  # characters; longer is no list of rules
@@ -174,39 +175,15 @@ class Analyst:
         return self.judge(replace(rules, keys=self.keys), payload)
 
 
-def number(default: float, means: str, scale: float = 0.0, **more: Any) -> Key:
-    return Key("number", default, means, scale, **more)
+def tables(path: Path) -> dict[str, dict[str, Key]]:
+    """The keys of each analyst in a YAML file, where a key begins with its kind and default: `{number: 2.0, ...}`."""
 
+    def key(about: Mapping[str, Any]) -> Key:
+        kind, default = next(iter(about.items()))
+        return made(Key, {**about, "kind": kind, "default": default})
 
-def flag(means: str, default: bool = False) -> Key:
-    return Key("flag", default, means)
-
-
-def word(default: str, means: str, *choices: str, **more: Any) -> Key:
-    return Key("word", default, means, choices=choices, **more)
-
-
-def names(means: str, default: tuple[str, ...] = (), **more: Any) -> Key:
-    """Fields, series or venues: not words of a text."""
-    return Key("terms", default, means, **more)
-
-
-def terms(means: str, *mends: str, default: tuple[str, ...] = ()) -> Key:
-    """Words looked up in a text."""
-    return Key("terms", default, means, in_text=True, mends=mends)
-
-
-def weights(means: str, *mends: str, default: Mapping[str, float] | None = None) -> Key:
-    """A map from a term looked up in a text to its weight."""
-    return Key("weights", default or {}, means, in_text=True, mends=mends)
-
-
-def numbers(means: str) -> Key:
-    return Key("numbers", {}, means)
-
-
-def words(means: str, *choices: str, default: Mapping[str, str] | None = None, **more: Any) -> Key:
-    return Key("words", default or {}, means, choices=choices, **more)
+    raw = load_yaml(path.read_bytes())
+    return {analyst: {name: key(about) for name, about in keys.items()} for analyst, keys in raw.items()}
 
 
 def chosen(analysts: Mapping[str, Analyst], rules: Rules, payload: Mapping[str, Any]) -> Analyst | None:
