@@ -16,26 +16,21 @@ from typing import Any, Final
 
 from agents.domain import IMPROVING
 from agents.manifest import AgentSpec, Manifest
-from agents.run.runner import Result, Runner
-from agents.run.source import Inputs, packed
+from agents.run.runner import Result, Runner, packed
 from telemetry.edge.files import OUTPUTS, Repo, write_json
 
 WRITERS: Final = 4  # 200 files: 0.2 s instead of 1.2 s on a busy disk; more brings nothing
 
 
 async def run_waves(
-    manifest: Manifest, chosen: Sequence[AgentSpec], runner: Runner, inputs: Inputs, day: str | None
+    manifest: Manifest, chosen: Sequence[AgentSpec], runner: Runner, day: str | None
 ) -> list[Result]:
     """Run the chosen agents, wave by wave; the results in that order."""
     repo = runner.prompts.repo
-
-    async def watch(spec: AgentSpec) -> Result:
-        return await runner.run(spec, await inputs.tried(spec.inputs, day), day)
-
     reviewers = [spec for spec in chosen if spec.inputs == "outputs"]
     # Before the first call: telemetry that cannot be read stops us here.
     lately = standings(repo) if reviewers else {}
-    results = list(await asyncio.gather(*map(watch, watchers(chosen))))
+    results = list(await asyncio.gather(*(runner.watch(spec, day) for spec in watchers(chosen))))
     if reviewers:
         reviewed = results or _on_disk(repo, watchers(manifest.enabled()))
         pairs = [(target, lately.get(target.agent, Standing())) for target in reviewed]
