@@ -132,12 +132,7 @@ class CallableAgent(BaseAgent):
 
     def __init__(self, spec: AgentSpec, prompts: PromptSet, model: Model, fn: Callable[..., Any]) -> None:
         super().__init__(spec, prompts, model)
-        self._fn = fn
-
-    async def _analyzed(self, inputs: Inputs) -> Any:
-        if inspect.iscoroutinefunction(self._fn):
-            return await self._fn(inputs)
-        return await in_thread(lambda: self._fn(inputs))
+        self.analyze = fn  # type: ignore[method-assign]
 
 
 def build_agent(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
@@ -146,9 +141,8 @@ def build_agent(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
     try:
         found = getattr(importlib.import_module(spec.module), owner)
     except (ImportError, AttributeError) as error:
-        raise AgentError(
-            f"agents.{spec.name}: {spec.module}.{spec.callable} cannot be loaded: {error}"
-        ) from error
+        named = f"agents.{spec.name}: {spec.module}.{spec.callable}"
+        raise AgentError(f"{named} cannot be loaded: {error}") from error
     if isinstance(found, type) and issubclass(found, BaseAgent):
         return found(spec, prompts, model)
     return CallableAgent(spec, prompts, model, getattr(found(), method) if method else found)

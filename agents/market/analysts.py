@@ -148,21 +148,18 @@ def _sum(weights: Mapping[str, float], text: str) -> float:
 
 
 def _region(rules: Rules, text: str) -> str:
-    counts = {region: len(found(rules.terms(f"region_{region}"), text)) for region in REGIONS}
-    named = [region for region, count in counts.items() if count]
+    """The region that most terms of the text name, of several the one named first."""
+    named: dict[str, list[int]] = {}
+    for region in REGIONS:
+        finder = pattern(rules.terms(f"region_{region}"))
+        if places := [match.start() for match in finder.finditer(text)] if finder else []:
+            named[region] = places
     if len(named) >= rules.number("global_from"):
         return "global"
-    default = rules.word("default_region")
-    known = (*REGIONS, "global", "none")
     if not named:
-        return default if default in known else "global"
-
-    def rank(region: str) -> tuple[int, int]:
-        finder = pattern(rules.terms(f"region_{region}"))
-        first = finder.search(text) if finder else None
-        return counts[region], -(first.start() if first else len(text))
-
-    return max(named, key=rank)
+        default = rules.word("default_region")
+        return default if default in (*REGIONS, "none") else "global"
+    return max(named, key=lambda region: (len(named[region]), -named[region][0]))
 
 
 def _category(rules: Rules, text: str) -> str:

@@ -20,15 +20,12 @@ Row = Mapping[str, Any]
 def judge(rules: Rules, payload: Row) -> dict[str, Any]:
     """The answer that holds more words of the rubric is the better one; as many are a tie."""
     asked = set(_WORD.findall(str(payload.get("rubric", "")).lower()))
-    held = [asked.intersection(_words(payload, name)) for name in ("answer_1", "answer_2")]
+    answers = [str(payload.get(name, "")).lower() for name in ("answer_1", "answer_2")]
+    held = [asked.intersection(_WORD.findall(answer)) for answer in answers]
     first, second = map(len, held)
     verdict = "tie" if first == second else "1" if first > second else "2"
     shown = ", ".join(sorted(held[0] ^ held[1])) or "none"
     return {"verdict": verdict, "reason": f"of the rubric's words only one answer holds: {shown}"}
-
-
-def _words(payload: Row, name: str) -> list[str]:
-    return _WORD.findall(str(payload.get(name, "")).lower())
 
 
 def threshold(rules: Rules, payload: Row) -> dict[str, Any]:
@@ -38,14 +35,11 @@ def threshold(rules: Rules, payload: Row) -> dict[str, Any]:
     items = []
     for row in payload.get(rules.word("list")) or ():
         value = row.get(field) if isinstance(row, dict) else None
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or (only and str(row.get(names)) not in only)
-        ):
+        if not isinstance(value, int | float) or isinstance(value, bool):
             continue
-        if rules.number("above") <= abs(value) < rules.number("below"):
-            items.append(_crossing(rules, str(row.get(names)), names, field, float(value)))
+        name, counts = str(row.get(names)), rules.number("above") <= abs(value) < rules.number("below")
+        if counts and (not only or name in only):
+            items.append(_crossing(rules, name, names, field, float(value)))
     return {"items": items}
 
 
@@ -75,13 +69,12 @@ def _proposal(rules: Rules, finding: Row, editable: Row) -> dict[str, Any]:
     target = _target(action, agent, path, editable)
     if not target and action != "reject" and rules.flag("reject_uneditable"):
         action, why = "reject", "there is no editable file to aim at"
+    change = "" if action == "reject" else str(finding.get("change") or finding.get("title") or "")
     return {
         "finding_id": str(finding.get("id")),
         "action": action,
         "target": (target or path or agent)[:300],
-        "change": ""
-        if action == "reject"
-        else str(finding.get("change") or finding.get("title") or "")[:2000],
+        "change": change[:2000],
         "why": why,
         "priority": _priority(rules, finding, text),
     }

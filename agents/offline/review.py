@@ -133,13 +133,9 @@ def _duplicate(rules: Rules, item: Row, earlier: list[Any]) -> Iterator[Finding]
     for key in rules.terms("duplicate_keys"):
         fields = key.split("+")
         if all(field in item for field in fields):
-            same = [other for other in earlier if isinstance(other, dict) and _same(item, other, fields)]
-            if same:
+            own = {field: item[field] for field in fields}
+            if any(isinstance(other, dict) and own.items() <= other.items() for other in earlier):
                 yield "duplicate", f"same {key} as an earlier item", _quote(item, fields[0])
-
-
-def _same(item: Row, other: Row, fields: list[str]) -> bool:
-    return all(field in other and item[field] == other[field] for field in fields)
 
 
 def _stale(rules: Rules, entry: Row, item: Row) -> Iterator[Finding]:

@@ -42,8 +42,7 @@ async def run_waves(
                 if _worth_a_review(target, standing)
             )
         )
-    proposers = [spec for spec in chosen if spec.inputs == "findings"]
-    if proposers:
+    if proposers := [spec for spec in chosen if spec.inputs == "findings"]:
         names = {spec.name for spec in manifest.agents if spec.inputs == "outputs"}
         reviews = [result for result in results if result.agent in names] if reviewers else []
         reviews = reviews or _on_disk(repo, (spec for spec in manifest.agents if spec.name in names))
@@ -172,12 +171,9 @@ def standings(repo: Repo) -> dict[str, Standing]:
     found: dict[tuple[str, bool], dict[str, Any]] = {}
     with store.connect(repo, Window(last_n=NEWEST, source="runtime", kind="run")) as con:
         for agent, lately, *figures in con.execute(sql).fetchall():
-            found[agent, lately] = dict(zip(FIGURES, map(_rounded, figures), strict=True))
+            # Rounded, fit to be quoted as evidence.
+            rounded = [round(one, 6) if isinstance(one, float) else one for one in figures]
+            found[agent, lately] = dict(zip(FIGURES, rounded, strict=True))
     return {
         agent: Standing(found.get((agent, True), {}), found.get((agent, False), {})) for agent, _ in found
     }
-
-
-def _rounded(figure: float | None) -> float | None:
-    """Fit to be quoted as evidence."""
-    return round(figure, 6) if isinstance(figure, float) else figure
