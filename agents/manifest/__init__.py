@@ -98,7 +98,6 @@ class Manifest:
     retirement: Retirement = Retirement()
     ab_test: ABTest = ABTest()
     critique_pairs: tuple[tuple[str, str], ...] = ()  # (critic, target)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
     domain: str | None = None  # a package that offers DOMAIN; see agents/domain.py
 
     def agent(self, name: str) -> AgentSpec:
