@@ -95,18 +95,14 @@ def headlines(rules: Rules, payload: Row) -> dict[str, Any]:
     for line in payload.get("headlines") or ():
         if not isinstance(line, dict) or not isinstance(line.get("text"), str):
             continue
-        text = _blanked(rules.terms("metaphors"), line["text"].replace("’", "'"))
+        metaphors = pattern(rules.terms("metaphors"))
+        text = metaphors.sub(lambda match: "." * len(match.group()), line["text"].replace("’", "'"))
         score, terms = _score(rules, text)
         if terms and score > 0 and score >= least:
             about = {"headline_id": str(line.get("id")), "region": _region(rules, text), "risk_score": score}
             why = f"risk terms: {', '.join(terms)}"
             items.append(about | {"category": _category(rules, text), "rationale": why})
     return {"items": items}
-
-
-def _blanked(phrases: tuple[str, ...], text: str) -> str:
-    finder = pattern(phrases)
-    return text if finder is None else finder.sub(lambda match: "." * len(match.group()), text)
 
 
 def _score(rules: Rules, text: str) -> tuple[float, list[str]]:
@@ -132,8 +128,7 @@ def _hits(rules: Rules, text: str) -> list[tuple[float, str]]:
     window, factor = int(rules.number("negation_window")), rules.number("negation_factor")
     strongest: dict[str, float] = {}
     for term, weight in weights.items():
-        finder = pattern((term,))
-        for match in finder.finditer(text) if finder else ():
+        for match in pattern((term,)).finditer(text):
             lead = " ".join(text[: match.start()].split()[-window:]) if window > 0 else ""
             trail = " ".join(text[match.end() :].split()[:window]) if window > 0 else ""
             negated = bool(found(before, lead) or found(after, trail))
@@ -151,8 +146,7 @@ def _region(rules: Rules, text: str) -> str:
     """The region that most terms of the text name, of several the one named first."""
     named: dict[str, list[int]] = {}
     for region in REGIONS:
-        finder = pattern(rules.terms(f"region_{region}"))
-        if places := [match.start() for match in finder.finditer(text)] if finder else []:
+        if places := [match.start() for match in pattern(rules.terms(f"region_{region}")).finditer(text)]:
             named[region] = places
     if len(named) >= rules.number("global_from"):
         return "global"

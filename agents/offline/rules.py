@@ -84,18 +84,17 @@ class Rules:
 
     def weights(self, key: str) -> Mapping[str, float]:
         """A map from a term to a number."""
-        value = self.values.get(key)
-        if not isinstance(value, dict):
-            return dict(self.keys[key].default)
-        weighed = {str(term): _number(weight) for term, weight in value.items()}
+        weighed = {term: _number(weight) for term, weight in self._map(key).items()}
         return {term: weight for term, weight in weighed.items() if weight is not None}
 
     def words(self, key: str) -> Mapping[str, str]:
         """A map from a term to a word."""
+        return {term: word for term, word in self._map(key).items() if isinstance(word, str)}
+
+    def _map(self, key: str) -> Mapping[str, Any]:
         value = self.values.get(key)
-        if not isinstance(value, dict):
-            return dict(self.keys[key].default)
-        return {str(term): word for term, word in value.items() if isinstance(word, str)}
+        given = value if isinstance(value, dict) else self.keys[key].default
+        return {str(term): meant for term, meant in given.items()}
 
 
 @functools.lru_cache(maxsize=256)
@@ -118,8 +117,8 @@ def read(system: str) -> Rules:
 
 
 @functools.lru_cache(maxsize=1024)
-def pattern(terms: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Finds any of the terms as whole words, longest first; None for no terms.
+def pattern(terms: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds any of the terms as whole words, longest first; no terms are found nowhere.
 
     `attack*` finds every word that begins so. A term with a capital is found as it is written (`US`, not `us`),
     any other in either case. A space in a term stands for any white space or hyphen.
@@ -131,13 +130,12 @@ def pattern(terms: tuple[str, ...]) -> re.Pattern[str] | None:
             continue
         body = r"[\s-]+".join(map(re.escape, stem.split())) + (r"\w*" if term.strip().endswith("*") else "")
         parts.append(body if any(letter.isupper() for letter in stem) else f"(?i:{body})")
-    return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)") if parts else None
+    return re.compile(rf"(?<!\w)(?:{'|'.join(parts) or '(?!)'})(?!\w)")
 
 
 def found(terms: tuple[str, ...], text: str) -> list[str]:
     """The terms' matches in a text, in order."""
-    finder = pattern(terms)
-    return [] if finder is None else finder.findall(text)
+    return pattern(terms).findall(text)
 
 
 def _number(value: object) -> float | None:
