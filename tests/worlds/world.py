@@ -122,7 +122,9 @@ def engine(root: Path) -> None:
         for file in (REPOSITORY / package).rglob("*"):
             name = file.relative_to(REPOSITORY)
             example = name.parts[:2] in (("agents", "market"), ("eval", "cases"))
-            if not example and (file.suffix == ".py" or file.name.endswith(".schema.json")):
+            if not example and (
+                file.suffix == ".py" or file.name.endswith((".schema.json", "analysts.yaml"))
+            ):
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, root / name)
     shutil.copyfile(REPOSITORY / ".gitignore", root / ".gitignore")
