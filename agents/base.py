@@ -99,34 +99,26 @@ class BaseAgent:
             json.dumps(output, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise AgentError(f"the output cannot be written as JSON: {error}") from error
-        schema = self.output_schema()
-        wrong = schema_check.problems({"type": "array", "items": schema}, output)
-        if wrong:
-            raise AgentError(
-                f"the output does not match {self.spec.output_schema or 'an item'}: {'; '.join(wrong)}"
-            )
+        if wrong := schema_check.problems(schema_check.array(self.output_schema()), output):
+            where = self.spec.output_schema or "an item"
+            raise AgentError(f"the output does not match {where}: {'; '.join(wrong)}")
         return output
 
     def output_schema(self) -> dict[str, Any]:
         """The JSON Schema of one item; any mapping for an agent that declares none."""
-        if self._output_schema is None:
-            self._output_schema = self._read_schema()
-        return self._output_schema
+        path = self.spec.output_schema
+        if self._output_schema is None and path is not None:
+            try:
+                self._output_schema = json.loads(read_again(self.prompts.repo / path))
+            except (OSError, ValueError) as error:
+                raise BadInput(f"{path}: cannot be read: {error}") from error
+        return {"type": "object"} if self._output_schema is None else self._output_schema
 
     def note(self, **fields: Any) -> None:
         """Put something on the row of the run in progress, e.g. a suspected injection."""
         run = current_run()
         if run is not None:
             run.fields.update(fields)
-
-    def _read_schema(self) -> dict[str, Any]:
-        if self.spec.output_schema is None:
-            return {"type": "object"}
-        try:
-            schema: dict[str, Any] = json.loads(read_again(self.prompts.repo / self.spec.output_schema))
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{self.spec.output_schema}: cannot be read: {error}") from error
-        return schema
 
     async def _analyzed(self, inputs: Inputs) -> Any:
         if inspect.iscoroutinefunction(self.analyze):
@@ -140,12 +132,7 @@ class CallableAgent(BaseAgent):
 
     def __init__(self, spec: AgentSpec, prompts: PromptSet, model: Model, fn: Callable[..., Any]) -> None:
         super().__init__(spec, prompts, model)
-        self._fn = fn
-
-    async def _analyzed(self, inputs: Inputs) -> Any:
-        if inspect.iscoroutinefunction(self._fn):
-            return await self._fn(inputs)
-        return await in_thread(lambda: self._fn(inputs))
+        self.analyze = fn  # type: ignore[method-assign]
 
 
 def build_agent(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
@@ -154,9 +141,8 @@ def build_agent(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
     try:
         found = getattr(importlib.import_module(spec.module), owner)
     except (ImportError, AttributeError) as error:
-        raise AgentError(
-            f"agents.{spec.name}: {spec.module}.{spec.callable} cannot be loaded: {error}"
-        ) from error
+        named = f"agents.{spec.name}: {spec.module}.{spec.callable}"
+        raise AgentError(f"{named} cannot be loaded: {error}") from error
     if isinstance(found, type) and issubclass(found, BaseAgent):
         return found(spec, prompts, model)
     return CallableAgent(spec, prompts, model, getattr(found(), method) if method else found)

@@ -20,8 +20,8 @@ from telemetry.edge.files import INPUTS, MANIFEST, Repo
 from telemetry.reward import Signals
 
 __all__ = [
-    "Analyst", "Column", "Domain", "InputKind", "Key", "Payload", "Signals", "Source", "SourceError", "Starter",
-    "domain_of", "load_domain",
+    "Analyst", "Column", "Domain", "Files", "InputKind", "Key", "Payload", "Signals", "Source", "SourceError",
+    "Starter", "domain_of", "load_domain",
 ]  # fmt: skip
 
 IMPROVING: Final = ("outputs", "findings")  # what reviewers and proposers read: the other agents' words
@@ -48,6 +48,36 @@ class Source(Protocol):
 
     def load(self, kind: str, as_of: str | None = None) -> Payload:
         """The payload of one kind as it stood on a day (default: the latest), checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The source where no domain brings one: a kind is the file of that name, a payload as its agents get it."""
+
+    root: Path
+    mode: str = "snapshot"
+
+    def days(self) -> Sequence[str]:
+        return ()
+
+    def load(self, kind: str, as_of: str | None = None) -> Payload:
+        import orjson
+
+        path = INPUTS / f"{kind}.json"
+        try:
+            payload = orjson.loads((self.root / path).read_bytes())
+        except (OSError, ValueError) as problem:
+            raise SourceError(f"{kind}: {path} cannot be read ({problem})") from None
+        if not isinstance(payload, dict):
+            raise SourceError(f"{kind}: {path} must hold one JSON object")
+        return payload
+
+
+def open_files(mode: str, root: Path) -> Source:
+    """The files below `root`; there is nothing live about them."""
+    if mode != "snapshot":
+        raise BadInput(f"--source-mode {mode}: {MANIFEST} names no domain that has such a source")
+    return Files(root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +120,7 @@ class Domain:
     """Everything that the engine asks of a domain."""
 
     inputs: Mapping[str, InputKind] = field(default_factory=dict)
-    open_source: Callable[[str, Path], Source] | None = None  # (mode, root of the checkout)
+    open_source: Callable[[str, Path], Source] | None = None  # (mode, root of the checkout); none: files
     signals: Signals = field(default_factory=Signals)
     # of an outcome: what it is about, and did it happen
     came_true: Callable[[Row], tuple[str, bool] | None] = subject_and_event

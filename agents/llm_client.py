@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from telemetry.edge.cli import number, whole
 from telemetry.edge.errors import BadInput
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from telemetry.record.pricing import Override
 
 ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +45,8 @@ class ModelOptions:
 
     def within(self, budget: BudgetLimits) -> ModelOptions:
         """The same, with the manifest's limits where none was given."""
-        limits = ("max_usd", "max_calls", "max_seconds")
         return replace(
-            self, **{name: getattr(budget, name) for name in limits if getattr(self, name) is None}
+            self, **{name: limit for name, limit in asdict(budget).items() if getattr(self, name) is None}
         )
 
     def model(
@@ -166,10 +163,14 @@ def call_llm(messages: Sequence[Message], temperature: float = 0.2, max_tokens: 
 
     It blocks its thread until the answer is there; it may be called from any thread, also beside a running loop.
     """
-    from agents.model.call import current_model
+    import asyncio
 
-    model = current_model() or _shared_model(*(os.environ.get(name, "") for name in ENVIRONMENT))
-    return _wait_for(model.complete(messages, temperature=temperature, max_tokens=max_tokens)).data
+    from agents.model.call import running_model
+
+    model = running_model.get() or _shared_model(*(os.environ.get(name, "") for name in ENVIRONMENT))
+    asked = model.complete(messages, temperature=temperature, max_tokens=max_tokens)
+    # The coroutine runs in a copy of the caller's context: it finds the run that it is made in.
+    return asyncio.run_coroutine_threadsafe(asked, _background_loop()).result().data
 
 
 @functools.lru_cache(maxsize=4)
@@ -186,10 +187,3 @@ def _background_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="call_llm", daemon=True).start()
     return loop
-
-
-def _wait_for(work: Coroutine[Any, Any, T]) -> T:
-    import asyncio
-
-    # The coroutine runs in a copy of the caller's context: it finds the run that it is made in.
-    return asyncio.run_coroutine_threadsafe(work, _background_loop()).result()

@@ -8,20 +8,28 @@ input, nothing was run; 3 the budget is used up, or no agent came through.
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import MANIFEST, Repo
+from telemetry.edge.files import MANIFEST, OUTPUTS, Repo
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
+    from agents.run.runner import Replay, Result
 
 # Runs under way at once in a replay: waiting for a model slot counts as the agent's time.
 REPLAY_CONCURRENCY = 16
+WIDTH = 140  # columns of the table where there is no terminal to ask
+FIGURES = {"signal_strength": "{:.2f}", "reward": "{:+.3f}", "latency_ms": "{:.0f}", "cost_usd": "{:.4f}"}
 
 
 def parser() -> cli.Parser:
@@ -69,11 +77,9 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
         wanted = [manifest.agent(name) for name in dict.fromkeys(args.agent)]
         for spec in wanted:
             if spec not in chosen:
-                off, on = (
-                    "false; it is switched off (--shadow runs it)",
-                    "true; --shadow runs disabled agents only",
-                )
-                raise BadInput(f"{MANIFEST}: agents.{spec.name}.enabled: {on if spec.enabled else off}")
+                off = "false; it is switched off (--shadow runs it)"
+                why = "true; --shadow runs disabled agents only" if spec.enabled else off
+                raise BadInput(f"{MANIFEST}: agents.{spec.name}.enabled: {why}")
         chosen = wanted
     if args.replay:
         watching = watchers(chosen)
@@ -84,16 +90,10 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
     return chosen
 
 
-def _usual_mode(args: argparse.Namespace) -> str:
-    """What the environment says: a deployment is live, a replay or a chosen day is always of the sample."""
-    return "snapshot" if args.replay or args.as_of else os.environ.get("RATCHET_SOURCE_MODE") or "snapshot"
-
-
 async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
-    from agents.domain import SourceError, domain_of
-    from agents.run import order, report
-    from agents.run.runner import Runner
-    from agents.run.source import Inputs, open_source
+    from agents.domain import SourceError, domain_of, open_files
+    from agents.run import order
+    from agents.run.runner import Inputs, Runner, replay
     from agents.texts.prompt_set import PromptSet
     from telemetry import logger
 
@@ -101,10 +101,11 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
     prompts = PromptSet(repo)
     for spec in chosen:
         prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle
-    source = open_source(domain, args.source_mode or _usual_mode(args), repo.root)
+    # A deployment is live; a replay or a chosen day is always of the sample.
+    usual = "snapshot" if args.replay or args.as_of else os.environ.get("RATCHET_SOURCE_MODE") or "snapshot"
+    source = (domain.open_source or open_files)(args.source_mode or usual, repo.root)
     asked = model_options(args).within(manifest.budget)
     model = asked.model((spec.model for spec in chosen), domain.analysts)
-    inputs = Inputs(source)
     try:
         days = source.days()
     except SourceError as problem:
@@ -113,23 +114,115 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         days = []  # every agent that needs the source gets its error row below
     if args.as_of and days and args.as_of not in days:
         raise BadInput(f"--as-of {args.as_of}: no day of the sample ({days[0]} to {days[-1]})")
+    days = days[-args.replay :] if args.replay else days
+    tell = _counter(len(chosen) * len(days)) if args.replay else _tell
+    runner = Runner(prompts, model, Inputs(source), args.agent_timeout_s, None if args.quiet else tell)
     async with aclosing(model):
         if args.replay:
-            from agents.run.runner import replay
-
-            days, at_once = days[-args.replay :], min(args.concurrency, REPLAY_CONCURRENCY)
-            tell = report.counter(len(chosen) * len(days), args.quiet)
-            runner = Runner(prompts, model, source.mode, args.agent_timeout_s, tell)
-            outcome = await replay(chosen, days, runner, inputs, at_once)
-            return report.report_replay(outcome, args)
+            return _report_replay(
+                await replay(chosen, days, runner, min(args.concurrency, REPLAY_CONCURRENCY)), args
+            )
         # The live source is asked for "now", not for a date that may be over by the time it answers.
         day = args.as_of or (days[-1] if days and source.mode == "snapshot" else None)
-        runner = Runner(prompts, model, source.mode, args.agent_timeout_s, report.teller(args.quiet))
         with logger.source("shadow" if args.shadow else "runtime"):
-            results = await order.run_waves(manifest, chosen, runner, inputs, day)
+            results = await order.run_waves(manifest, chosen, runner, day)
         if not args.shadow:
             order.write_outputs(results, repo.root)
-        return report.report(results, {spec.name for spec in order.watchers(chosen)}, args)
+        return _report(results, {spec.name for spec in order.watchers(chosen)}, args)
+
+
+def _tell(result: Result) -> None:
+    """A line on stderr for each result."""
+    items = "" if result.output is None else f"{len(result.output)} item{'s' * (len(result.output) != 1)}"
+    print(f"  {result.name}: {items or f'{result.error_kind} error'}", file=sys.stderr)
+
+
+def _counter(total: int) -> Callable[[Result], None]:
+    """Tells stderr how far a long replay is, about ten times."""
+    runs = itertools.count(1)
+
+    def tell(result: Result) -> None:
+        if (done := next(runs)) % max(1, total // 10) == 0:
+            print(f"  replayed {done} of at most {total} runs, up to {result.as_of}", file=sys.stderr)
+
+    return tell
+
+
+def _report(results: Sequence[Result], watchers: Collection[str], args: argparse.Namespace) -> int:
+    """Show the results; the run was stopped if the budget was, or if nobody who watches came through.
+
+    Reviewers and the meta agent live on what the others said: without it they come through by having nothing to do.
+    """
+    failed = [result for result in results if result.output is None]
+    ran = len({result.agent for result in results})
+    items = sum(len(result.output or ()) for result in results)
+    names = ", ".join(dict.fromkeys(result.agent for result in failed))
+    cli.found(f"{ran} agents ran, {items} signals and findings" + (f"; failed: {names}" if names else ""))
+    if args.json:
+        shown = [_shown(result) for result in results]
+        print(json.dumps({"results": shown, "failed": len(failed)}, allow_nan=False))
+    elif not args.quiet:
+        _print(results, written=not args.shadow)
+    for result in failed:
+        if result.error_kind == "budget":
+            raise Stopped(str(result.row.get("error")))
+    first = [result for result in results if result.agent in watchers] or results
+    if first and all(result.output is None for result in first):
+        raise Stopped(f"no agent came through; {first[0].name}: {first[0].row.get('error')}")
+    return cli.OK
+
+
+def _report_replay(outcome: Replay, args: argparse.Namespace) -> int:
+    """Show what a replay did."""
+    days = outcome.days
+    errors = Counter(result.error_kind for result in outcome.results if result.error_kind)
+    if args.json:
+        shown = {"days": [days[0], days[-1]] if days else [], "runs": len(outcome.results)}
+        print(json.dumps(shown | {"skipped": outcome.skipped, "errors": errors, "stopped": outcome.stopped}))
+    elif not args.quiet:
+        span = f"{len(days)} days, {days[0]} to {days[-1]}" if days else "no days"
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(errors.items())) or "none"
+        runs = f"Replayed {len(outcome.results)} runs over {span}"
+        print(f"{runs}; {outcome.skipped} were there already; errors: {kinds}.")
+    if outcome.stopped:
+        raise Stopped(outcome.stopped)
+    return cli.OK
+
+
+def _shown(result: Result) -> dict[str, Any]:
+    document = result.document()
+    output = document.pop("output")
+    return document | {"target_agent": result.target, "items": None if output is None else len(output)}
+
+
+def _print(results: Sequence[Result], written: bool) -> None:
+    if not results:
+        print("Nothing to do: no agent is enabled, or there are no outputs to review yet.")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("agent", "as of", "items", "signal", "reward", "ms", "USD", "error", box=None)
+    for column in table.columns[2:7]:
+        column.justify = "right"
+    for result in results:
+        row = result.row
+        figures = [
+            form.format(value) if isinstance(value := row.get(name), int | float) else "-"
+            for name, form in FIGURES.items()
+        ]
+        error = f"{result.error_kind}: {row.get('error')}" if result.output is None else ""
+        table.add_row(
+            result.name,
+            result.as_of or "-",
+            "-" if result.output is None else str(len(result.output)),
+            *figures,
+            Text(error, style="red"),
+        )
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
+    providers = sorted({str(result.row["provider"]) for result in results if result.row.get("provider")})
+    print(f"Model: {', '.join(providers) or 'none asked'}.", f"Outputs: {OUTPUTS}/." if written else "")
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def build_any(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
     except AgentError as error:
         raise BadInput(str(error)) from error
     if type(agent) is CallableAgent and spec.output_schema is None:
-        return AnyOutput(spec, prompts, model, agent._fn)
+        return AnyOutput(spec, prompts, model, agent.analyze)
     return agent
 
 

@@ -17,6 +17,7 @@ from agents.manifest import check as manifest_check
 from agents.manifest.check import EVERYONE
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo
+from telemetry.edge.records import made
 from telemetry.reward import Weights
 
 __all__ = [
@@ -97,7 +98,6 @@ class Manifest:
     retirement: Retirement = Retirement()
     ab_test: ABTest = ABTest()
     critique_pairs: tuple[tuple[str, str], ...] = ()  # (critic, target)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
     domain: str | None = None  # a package that offers DOMAIN; see agents/domain.py
 
     def agent(self, name: str) -> AgentSpec:
@@ -115,16 +115,12 @@ class Manifest:
 
 def load_manifest(repo: Repo) -> Manifest:
     """Read and check the manifest of a checkout; every problem in one `BadInput`."""
-    return _manifest(manifest_check.checked(repo.root))
-
-
-def _manifest(raw: Mapping[str, Any]) -> Manifest:
-    defaults = raw.get("defaults") or {}
-    domain = raw.get("domain")
-    specs = [_spec(defaults | entry | {"domain": domain}) for entry in raw["agents"]]
+    raw = manifest_check.checked(repo.root)
+    given = {**raw.get("defaults", {}), "domain": raw.get("domain")}
+    specs = [made(AgentSpec, given | entry) for entry in raw["agents"]]
     shared = {
         path: [spec.name for spec in specs if spec.prompt] if affected == EVERYONE else affected
-        for path, affected in (raw.get("prompts") or {}).items()
+        for path, affected in raw.get("prompts", {}).items()
     }
     for at, spec in enumerate(specs):
         before = tuple(path for path in shared if spec.name in shared[path] and path != spec.prompt)
@@ -133,26 +129,8 @@ def _manifest(raw: Mapping[str, Any]) -> Manifest:
     for spec in specs:
         for path in spec.prompt_paths:
             affects[path] = (*affects.get(path, ()), spec.name)
-    retirement = dict(raw.get("retirement") or {})
-    retirement["exempt"] = tuple(retirement.get("exempt", ()))
-    return Manifest(
-        agents=tuple(specs),
-        prompts=affects,
-        protected_paths=tuple(raw.get("protected_paths") or ()),
-        budget=BudgetLimits(**(raw.get("budget") or {})),
-        retirement=Retirement(**retirement),
-        ab_test=ABTest(**(raw.get("ab_test") or {})),
-        critique_pairs=tuple(_pairs(raw.get("critique_pairs") or (), [spec.name for spec in specs])),
-        defaults=defaults,
-        domain=domain,
-    )
-
-
-def _spec(entry: Mapping[str, Any]) -> AgentSpec:
-    values = dict(entry)
-    values["capabilities"] = tuple(values.get("capabilities", ()))
-    values["reward"] = Weights(**values.get("reward", {}))
-    return AgentSpec(**values)
+    pairs = tuple(_pairs(raw.get("critique_pairs", ()), [spec.name for spec in specs]))
+    return made(Manifest, {**raw, "agents": tuple(specs), "prompts": affects, "critique_pairs": pairs})
 
 
 def _pairs(raw: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -59,7 +59,8 @@ def _schema_problems(raw: object) -> Iterator[str]:
                     yield f"{where}{name}: missing, must be {known.get(name, {}).get('description', 'given')}"
         else:
             meaning = rule.get("description") or fault.said
-            yield f"{where.rstrip('.') or 'top level'}: must be {meaning}, not {_shown(fault.value)}"
+            shown = cut(json.dumps(fault.value, default=str, ensure_ascii=False))
+            yield f"{where.rstrip('.') or 'top level'}: must be {meaning}, not {shown}"
 
 
 def _where(raw: Any, path: Sequence[str | int]) -> str:
@@ -75,14 +76,10 @@ def _name(entry: object, index: int) -> str:
     return name if isinstance(name, str) and name else f"[{index}]"
 
 
-def _shown(value: object) -> str:
-    return cut(json.dumps(value, default=str, ensure_ascii=False))
-
-
 def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
     """What a schema cannot see: names, files, modules and callables that are not there."""
     domain = raw.get("domain")
-    if isinstance(domain, str) and (missing := _module_problem(domain)):
+    if isinstance(domain, str) and isinstance(missing := _tree(domain), str):
         yield f"domain: {missing}"
     entries = [entry for entry in raw["agents"] if isinstance(entry, dict)]
     names = [entry["name"] for entry in entries if isinstance(entry.get("name"), str)]
@@ -105,10 +102,8 @@ def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
 
 def _agent_problems(entry: Mapping[str, Any], root: Path) -> Iterator[str]:
     module, name = entry.get("module"), entry.get("callable")
-    if isinstance(module, str) and isinstance(name, str):
-        missing, problem = _module_problem(module), _callable_problem(module, name)
-        if missing or problem:
-            yield f"module: {missing}" if missing else f"callable: {problem}"
+    if isinstance(module, str) and isinstance(name, str) and (problem := _callable_problem(module, name)):
+        yield f"{'module' if isinstance(_tree(module), str) else 'callable'}: {problem}"
     adapter = entry.get("eval_adapter")
     if isinstance(adapter, str) and ":" in adapter and (problem := _callable_problem(*adapter.split(":", 1))):
         yield f"eval_adapter: {problem}"
@@ -169,14 +164,9 @@ def _public(names: Iterable[str]) -> str:
     return ", ".join(sorted(name for name in names if not name.startswith("_"))) or "nothing"
 
 
-def _module_problem(module: str) -> str | None:
-    """Why `module` cannot be found, or None."""
-    tree = _tree(module)
-    return tree if isinstance(tree, str) else None
-
-
 @functools.lru_cache(maxsize=256)
 def _tree(module: str) -> ast.Module | str:
+    """The source of a module, or why it cannot be had."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError, AttributeError):  # a parent is missing, or is not a package

@@ -13,8 +13,6 @@ from agents.market.snapshot import CHECKS, SAMPLE, Snapshot
 from telemetry.edge.errors import BadInput
 from telemetry.read.intervals import wilson
 
-_PREPARE: Final = {"macro": macro_watcher.payload, "quotes": arbitrage_finder.payload}
-
 
 def open_source(mode: str, root: Path) -> Source:
     """The committed sample (`snapshot`) or the world (`live`)."""
@@ -96,8 +94,9 @@ COLUMNS: Final = (
 
 DOMAIN: Final = Domain(
     inputs={
-        kind: InputKind(check, _PREPARE[kind]) if kind in _PREPARE else InputKind(check)
-        for kind, check in CHECKS.items()
+        "macro": InputKind(CHECKS["macro"], macro_watcher.payload),
+        "headlines": InputKind(CHECKS["headlines"]),
+        "quotes": InputKind(CHECKS["quotes"], arbitrage_finder.payload),
     },
     open_source=open_source,
     signals=SIGNALS,

@@ -11,7 +11,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -35,9 +35,6 @@ class Item:
     published: dt.datetime
     source: str
     text: str
-
-
-Parser = Callable[[bytes], list[Item]]
 
 
 def fred(body: bytes, series_id: str) -> list[dict[str, Any]]:

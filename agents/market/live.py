@@ -69,8 +69,7 @@ class Live:
     def from_env(cls, root: Path) -> Live:
         def setting(name: str, default: Sequence[str], separator: str | None) -> Sequence[str]:
             given = os.environ.get(name)
-            parts = () if given is None else given.split(separator)
-            return default if given is None else [part.strip() for part in parts if part.strip()]
+            return default if given is None else list(filter(None, map(str.strip, given.split(separator))))
 
         return cls(
             web=Web(root / ".ratchet/cache"),

@@ -79,9 +79,7 @@ def parse(text: str, wanted: Contract) -> Any:
     found = list(_inside(text))
     if not found:
         raise Unusable("the answer holds no JSON" if text else "the answer is empty")
-    if wanted.fits is None:
-        return max(found, key=lambda value: len(json.dumps(value)))
-    fitting = [value for value in found if wanted.fits(value)]
+    fitting = [value for value in found if wanted.fits and wanted.fits(value)]
     if not fitting:
         return _checked(max(found, key=lambda value: len(json.dumps(value))), wanted)
     if any(value != fitting[0] for value in fitting):

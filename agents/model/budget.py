@@ -37,9 +37,7 @@ class Budget:
         self.stopped: str | None = None  # why, once a limit was reached
         self._reserved: list[float] = []
         self._clock = clock
-        self._ends: float | None = (
-            None  # the clock starts with the first call, not with the imports before it
-        )
+        self._ends: float | None = None  # set by the first call, not while imports before it take their time
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
@@ -86,14 +84,11 @@ class Budget:
                         f"max_usd {self.max_usd:g} reached: {self.spent_usd:.6f} spent in {self.calls} calls,"
                         f" the next may cost {worst_usd:.6f}"
                     )
-                return self._turn()
+                import asyncio
+
+                turn = asyncio.Event()
+                self._waiting.append((asyncio.get_running_loop(), turn))
+                return turn
             self.calls += 1
             self._reserved.append(worst_usd)
             return None
-
-    def _turn(self) -> asyncio.Event:
-        import asyncio
-
-        turn = asyncio.Event()
-        self._waiting.append((asyncio.get_running_loop(), turn))
-        return turn

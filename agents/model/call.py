@@ -93,22 +93,19 @@ async def ask(
     return completion
 
 
-_model: ContextVar[Model | None] = ContextVar("model", default=None)
+running_model: ContextVar[Model | None] = ContextVar(
+    "model", default=None
+)  # of the agent that is running, if any
 
 
 @contextmanager
 def using_model(model: Model) -> Iterator[None]:
     """`call_llm` inside the block asks this model: a plain function is under its run's budget like everyone."""
-    token = _model.set(model)
+    token = running_model.set(model)
     try:
         yield
     finally:
-        _model.reset(token)
-
-
-def current_model() -> Model | None:
-    """The model of the agent that is running, if any."""
-    return _model.get()
+        running_model.reset(token)
 
 
 _LOGGED = tuple(field.name for field in fields(Completion) if field.name not in ("data", "raw", "latency_ms"))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agents.model import retry as failures
+from agents.model import reply as replies
 from agents.model.answer import Unusable, contract, parse
 from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, Message, log_call
-from agents.model.reply import Reply, Tally, read
+from agents.model.reply import Failure, Reply, Tally
 from agents.model.request import Dialect, Question, adapted, body
-from agents.model.retry import Failure
 from agents.model.sdk import TooLarge, Wire, sdk
 from telemetry.edge.errors import BadInput
 from telemetry.edge.text import MARK, MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut
@@ -54,14 +54,14 @@ class OpenAIModel:
         timeout_s: float = TIMEOUT_S,
         price: pricing.Override | None = None,
         retries: int = RETRIES,
-        first_wait_s: float = failures.FIRST_WAIT_S,
+        first_wait_s: float = replies.FIRST_WAIT_S,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.model, self.base_url, self.provider = model, base_url.rstrip("/"), provider_of(base_url)
         self.budget = budget or Budget()
         self._api_key, self._concurrency, self._timeout_s = api_key, concurrency, timeout_s
         self._price, self._retries, self._first_wait_s, self._chance = price, retries, first_wait_s, chance
-        self._dialects: dict[str, Dialect] = {}
+        self._dialects: defaultdict[str, Dialect] = defaultdict(Dialect)  # by model
         self._wires: dict[asyncio.AbstractEventLoop, Wire] = {}  # a pool lives and dies with its event loop
         self.require_price(model)
 
@@ -174,11 +174,11 @@ class OpenAIModel:
 
         openai, retries = sdk(), 0
         while True:
-            request = body(self._dialect(question.model), question)
+            request = body(self._dialects[question.model], question)
             tally.attempts += 1
             try:
                 response = await wire.post(request)
-                outcome = read(response, model=question.model, base_url=self.base_url)
+                outcome = replies.read(response, model=question.model, base_url=self.base_url)
                 if isinstance(outcome, Reply):
                     return outcome
             except openai.APIStatusError as problem:
@@ -187,33 +187,30 @@ class OpenAIModel:
                     continue
                 outcome = self._failure(question.model, problem)
             except openai.APIConnectionError as problem:
-                outcome = failures.unreachable(self.base_url, problem.__cause__)
+                outcome = replies.unreachable(self.base_url, problem.__cause__)
             except TooLarge as problem:
                 tally.text = problem.head
                 raise _unparsable(str(problem), problem.head) from problem
             if not outcome.retry or retries >= self._retries:
                 raise outcome.error(tally.attempts)
-            wait = failures.wait_s(outcome, retries, self._first_wait_s, self._chance())
+            wait = replies.wait_s(outcome, retries, self._first_wait_s, self._chance())
             if wire.loop.time() + wait >= ends:
                 late = f"; the next attempt is due in {wait:.1f} s, past the limit of {self._timeout_s:g} s"
                 raise replace(outcome, message=outcome.message + late).error(tally.attempts)
             retries += 1
             await asyncio.sleep(wait)
 
-    def _dialect(self, model: str) -> Dialect:
-        return self._dialects.get(model, Dialect())
-
     def _learnt(self, model: str, request: dict[str, Any], problem: openai.APIStatusError) -> bool:
         """Whether the refusal says how to ask better; remembered for every later call of this model."""
-        words = failures.said(problem.body)
-        better = adapted(self._dialect(model), request, problem.status_code, words, problem.param)
+        words = replies.said(problem.body)
+        better = adapted(self._dialects[model], request, problem.status_code, words, problem.param)
         if better is not None:
             self._dialects[model] = better
         return better is not None
 
     def _failure(self, model: str, problem: openai.APIStatusError) -> Failure:
         status, headers = problem.status_code, problem.response.headers
-        failure = failures.of_status(status, problem.body, headers, model=model, base_url=self.base_url)
+        failure = replies.of_status(status, problem.body, headers, model=model, base_url=self.base_url)
         if len(self._api_key) >= MIN_KEY_CHARS:  # endpoints quote the key they refuse, whatever its shape
             return replace(failure, message=failure.message.replace(self._api_key, MARK))
         return failure

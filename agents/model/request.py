@@ -105,12 +105,8 @@ def adapted(
     if "temperature" in sent and "temperature" in named.lower():
         return replace(dialect, temperature=False)
     if "response_format" in sent and _FORMAT.search(named):
+        described = sent["response_format"].get("json_schema")
+        below = "plain" if described is None else "schema" if described["strict"] else "object"
         # Calls in flight may have come further down already.
-        return replace(dialect, rung=max(_below(sent["response_format"]), dialect.rung, key=RUNGS.index))
+        return replace(dialect, rung=max(below, dialect.rung, key=RUNGS.index))
     return None
-
-
-def _below(sent: dict[str, Any]) -> str:
-    if sent["type"] == "json_object":
-        return "plain"
-    return "schema" if sent["json_schema"]["strict"] else "object"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
-    import ssl
 
     import httpx2
     import openai
@@ -71,12 +70,14 @@ class Wire:
     @classmethod
     def open(cls, loop: asyncio.AbstractEventLoop, api_key: str, base_url: str, concurrency: int) -> Wire:
         import asyncio
+        import ssl
 
         openai = sdk()
         import httpx2
 
         pool = httpx2.AsyncClient(
-            verify=True if base_url.startswith("https:") else _trusting_nobody(),
+            # Plain HTTP verifies nothing: loading the certificates of the world would take 50 ms.
+            verify=base_url.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),  # the caller's deadline covers the rest
             event_hooks={"response": [_bound]},
@@ -107,13 +108,6 @@ def _whole(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {_whole(key): _whole(inner) for key, inner in value.items()}
     return [_whole(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _trusting_nobody() -> ssl.SSLContext:
-    """For plain HTTP, which verifies nothing: loading the certificates of the world would take 50 ms."""
-    import ssl
-
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 async def _bound(response: httpx2.Response) -> None:

@@ -114,10 +114,9 @@ def _fitted_scalar(value: Any, kinds: Sequence[Any], schema: Mapping[str, Any]) 
     if value is None and "null" in kinds:
         return None
     if "string" in kinds:
-        text = value if isinstance(value, str) else "" if value is None else str(value)
-        return (text or "n/a" if schema.get("minLength") else text)[
-            : schema.get("maxLength", len(text) or None)
-        ]
+        text = "" if value is None else str(value)
+        text = text or "n/a" if schema.get("minLength") else text
+        return text[: schema.get("maxLength")]
     if "number" in kinds or "integer" in kinds:
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
         number = min(schema.get("maximum", number), max(schema.get("minimum", number), number))

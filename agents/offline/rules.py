@@ -19,9 +19,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from telemetry.edge.records import load_terms
+from telemetry.edge.records import load_terms, load_yaml, made
 
 BY_SUBJECT = "_by_series"  # ends the name of a key that says a number for each subject, such as a series
 MAX_BLOCK = 50_000  # characters; longer is no list of rules
@@ -83,18 +84,17 @@ class Rules:
 
     def weights(self, key: str) -> Mapping[str, float]:
         """A map from a term to a number."""
-        value = self.values.get(key)
-        if not isinstance(value, dict):
-            return dict(self.keys[key].default)
-        weighed = {str(term): _number(weight) for term, weight in value.items()}
+        weighed = {term: _number(weight) for term, weight in self._map(key).items()}
         return {term: weight for term, weight in weighed.items() if weight is not None}
 
     def words(self, key: str) -> Mapping[str, str]:
         """A map from a term to a word."""
+        return {term: word for term, word in self._map(key).items() if isinstance(word, str)}
+
+    def _map(self, key: str) -> Mapping[str, Any]:
         value = self.values.get(key)
-        if not isinstance(value, dict):
-            return dict(self.keys[key].default)
-        return {str(term): word for term, word in value.items() if isinstance(word, str)}
+        given = value if isinstance(value, dict) else self.keys[key].default
+        return {str(term): meant for term, meant in given.items()}
 
 
 @functools.lru_cache(maxsize=256)
@@ -117,8 +117,8 @@ def read(system: str) -> Rules:
 
 
 @functools.lru_cache(maxsize=1024)
-def pattern(terms: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Finds any of the terms as whole words, longest first; None for no terms.
+def pattern(terms: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds any of the terms as whole words, longest first; no terms are found nowhere.
 
     `attack*` finds every word that begins so. A term with a capital is found as it is written (`US`, not `us`),
     any other in either case. A space in a term stands for any white space or hyphen.
@@ -130,13 +130,12 @@ def pattern(terms: tuple[str, ...]) -> re.Pattern[str] | None:
             continue
         body = r"[\s-]+".join(map(re.escape, stem.split())) + (r"\w*" if term.strip().endswith("*") else "")
         parts.append(body if any(letter.isupper() for letter in stem) else f"(?i:{body})")
-    return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)") if parts else None
+    return re.compile(rf"(?<!\w)(?:{'|'.join(parts) or '(?!)'})(?!\w)")
 
 
 def found(terms: tuple[str, ...], text: str) -> list[str]:
     """The terms' matches in a text, in order."""
-    finder = pattern(terms)
-    return [] if finder is None else finder.findall(text)
+    return pattern(terms).findall(text)
 
 
 def _number(value: object) -> float | None:
@@ -174,39 +173,15 @@ class Analyst:
         return self.judge(replace(rules, keys=self.keys), payload)
 
 
-def number(default: float, means: str, scale: float = 0.0, **more: Any) -> Key:
-    return Key("number", default, means, scale, **more)
+def tables(path: Path) -> dict[str, dict[str, Key]]:
+    """The keys of each analyst in a YAML file, where a key begins with its kind and default: `{number: 2.0, ...}`."""
 
+    def key(about: Mapping[str, Any]) -> Key:
+        kind, default = next(iter(about.items()))
+        return made(Key, {**about, "kind": kind, "default": default})
 
-def flag(means: str, default: bool = False) -> Key:
-    return Key("flag", default, means)
-
-
-def word(default: str, means: str, *choices: str, **more: Any) -> Key:
-    return Key("word", default, means, choices=choices, **more)
-
-
-def names(means: str, default: tuple[str, ...] = (), **more: Any) -> Key:
-    """Fields, series or venues: not words of a text."""
-    return Key("terms", default, means, **more)
-
-
-def terms(means: str, *mends: str, default: tuple[str, ...] = ()) -> Key:
-    """Words looked up in a text."""
-    return Key("terms", default, means, in_text=True, mends=mends)
-
-
-def weights(means: str, *mends: str, default: Mapping[str, float] | None = None) -> Key:
-    """A map from a term looked up in a text to its weight."""
-    return Key("weights", default or {}, means, in_text=True, mends=mends)
-
-
-def numbers(means: str) -> Key:
-    return Key("numbers", {}, means)
-
-
-def words(means: str, *choices: str, default: Mapping[str, str] | None = None, **more: Any) -> Key:
-    return Key("words", default or {}, means, choices=choices, **more)
+    raw = load_yaml(path.read_bytes())
+    return {analyst: {name: key(about) for name, about in keys.items()} for analyst, keys in raw.items()}
 
 
 def chosen(analysts: Mapping[str, Analyst], rules: Rules, payload: Mapping[str, Any]) -> Analyst | None:

@@ -25,9 +25,7 @@ DEFECTS: Final = (
 SEVERITIES: Final = ("low", "med", "high")
 DATES: Final = ("as_of", "date", "ts", "published")  # fields that say when an item is from
 SAME_NUMBER = 0.02  # relative: a rationale may round, "about 4.1" for 4.13
-BLINK_MS = (
-    100.0  # latencies below this are all alike: nobody waits, and the machine's own jitter doubles them
-)
+BLINK_MS = 100.0  # latencies below this are alike: nobody waits, and the machine's own jitter doubles them
 MAX_ITEMS = 50  # reviewed at once; an agent with more has another problem
 
 _INDEX: Final = {
@@ -35,14 +33,13 @@ _INDEX: Final = {
     "minimum": 0,
     "description": "index of the item, null for the agent",
 }
-_TEXT: Final = {"type": "string", "minLength": 1}
 JUDGEMENT: Final = listed(
     record(
         defect=text(*DEFECTS),
         item=_INDEX,
-        title=_TEXT | {"maxLength": 200},
-        evidence=_TEXT | {"maxLength": 1000, "description": "quoted from the input"},
-        impact=_TEXT | {"maxLength": 500},
+        title=text(minLength=1, maxLength=200),
+        evidence=text(minLength=1, maxLength=1000, description="quoted from the input"),
+        impact=text(minLength=1, maxLength=500),
         severity=text(*SEVERITIES),
     )
 )

@@ -16,26 +16,21 @@ from typing import Any, Final
 
 from agents.domain import IMPROVING
 from agents.manifest import AgentSpec, Manifest
-from agents.run.runner import Result, Runner
-from agents.run.source import Inputs, packed
+from agents.run.runner import Result, Runner, packed
 from telemetry.edge.files import OUTPUTS, Repo, write_json
 
 WRITERS: Final = 4  # 200 files: 0.2 s instead of 1.2 s on a busy disk; more brings nothing
 
 
 async def run_waves(
-    manifest: Manifest, chosen: Sequence[AgentSpec], runner: Runner, inputs: Inputs, day: str | None
+    manifest: Manifest, chosen: Sequence[AgentSpec], runner: Runner, day: str | None
 ) -> list[Result]:
     """Run the chosen agents, wave by wave; the results in that order."""
     repo = runner.prompts.repo
-
-    async def watch(spec: AgentSpec) -> Result:
-        return await runner.run(spec, await inputs.tried(spec.inputs, day), day)
-
     reviewers = [spec for spec in chosen if spec.inputs == "outputs"]
     # Before the first call: telemetry that cannot be read stops us here.
     lately = standings(repo) if reviewers else {}
-    results = list(await asyncio.gather(*map(watch, watchers(chosen))))
+    results = list(await asyncio.gather(*(runner.watch(spec, day) for spec in watchers(chosen))))
     if reviewers:
         reviewed = results or _on_disk(repo, watchers(manifest.enabled()))
         pairs = [(target, lately.get(target.agent, Standing())) for target in reviewed]
@@ -47,8 +42,7 @@ async def run_waves(
                 if _worth_a_review(target, standing)
             )
         )
-    proposers = [spec for spec in chosen if spec.inputs == "findings"]
-    if proposers:
+    if proposers := [spec for spec in chosen if spec.inputs == "findings"]:
         names = {spec.name for spec in manifest.agents if spec.inputs == "outputs"}
         reviews = [result for result in results if result.agent in names] if reviewers else []
         reviews = reviews or _on_disk(repo, (spec for spec in manifest.agents if spec.name in names))
@@ -177,12 +171,9 @@ def standings(repo: Repo) -> dict[str, Standing]:
     found: dict[tuple[str, bool], dict[str, Any]] = {}
     with store.connect(repo, Window(last_n=NEWEST, source="runtime", kind="run")) as con:
         for agent, lately, *figures in con.execute(sql).fetchall():
-            found[agent, lately] = dict(zip(FIGURES, map(_rounded, figures), strict=True))
+            # Rounded, fit to be quoted as evidence.
+            rounded = [round(one, 6) if isinstance(one, float) else one for one in figures]
+            found[agent, lately] = dict(zip(FIGURES, rounded, strict=True))
     return {
         agent: Standing(found.get((agent, True), {}), found.get((agent, False), {})) for agent, _ in found
     }
-
-
-def _rounded(figure: float | None) -> float | None:
-    """Fit to be quoted as evidence."""
-    return round(figure, 6) if isinstance(figure, float) else figure

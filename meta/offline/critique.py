@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
-from agents.offline.analysts import review
-from agents.offline.rules import Rules, names, number, word
+from agents.offline.review import review
+from agents.offline.rules import Rules
 
 Row = Mapping[str, Any]
 Issue = dict[str, Any]
@@ -15,20 +15,6 @@ Found = Iterator[tuple[Issue, str]]  # with what to change, if anything
 
 SEVERITIES = ("high", "med", "low")
 PRIORITY = {"high": "P1", "med": "P2", "low": "P2"}  # P0 is for what loses money or data now: not its to say
-
-KEYS: Final = {
-    **review.KEYS,
-    "min_failing": number(1, "a kind of tune case is an issue from so many failures ...", 3, whole=True),
-    "failing_share": number(0.0, "... and this share of its cases on", 0.25),
-    "failing_share_high": number(1.1, "... of high severity from this share on", 0.6),
-    "max_issues": number(12, "the worst are kept", 6, whole=True),
-    "max_error_share": number(1.1, "share of failed runs that is an issue", 0.1),
-    "low_reward": number(-1e9, "mean reward below this does not pay", 0.05),
-    "alarm_score": number(101, "a score from here on should show in a colleague's notes too", 70, whole=True),
-    "alarm_field": word("risk_score", "... in this field"),
-    "quiet_values": names("values of a field that say that a day is quiet ..."),
-    "loud_values": names("... unless the item has one of these as well"),
-}
 
 
 def answer(rules: Rules, payload: Row) -> dict[str, Any]:
@@ -58,7 +44,7 @@ def _issue(title: str, evidence: str, impact: str, severity: str) -> Issue:
 def _reviewed(rules: Rules, payload: Row) -> Found:
     """What the review of single items finds, one issue per kind of defect."""
     first: dict[str, Row] = {}
-    for finding in review.answer(rules, payload)["items"]:
+    for finding in review(rules, payload)["items"]:
         first.setdefault(finding["defect"], finding)
     for defect, finding in first.items():
         change = f"Rule out the defect {defect}" if finding["item"] is not None else ""

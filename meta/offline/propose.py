@@ -10,21 +10,15 @@ import random
 from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
-from agents.offline.rules import Analyst, Answer, Rules, number
+from agents.offline.rules import Analyst, Answer, Rules
 from meta.offline import rule_text
 from meta.offline.rule_moves import Move, moves
 from meta.offline.term_mining import mine
 from meta.proposals.edits import EditError, applied
 
 Row = Mapping[str, Any]
-
-KEYS: Final = {
-    "max_terms": number(20, "how many terms are mined from failing cases ...", 20, whole=True),
-    "term_words": number(1, "... of at most so many words ...", 1, whole=True),
-    "min_failing": number(1, "... that stand in at least so many of them", 1, whole=True),
-}
 
 
 def knowing(analysts: Mapping[str, Analyst]) -> Answer:

@@ -153,7 +153,7 @@ class OfflineScreen:
             self._places[term] = frozenset(
                 place
                 for place, asked in enumerate(self._asked)
-                if finder is not None and isinstance(asked, _Question) and finder.search(asked.text)
+                if isinstance(asked, _Question) and finder.search(asked.text)
             )
         return self._places[term]
 

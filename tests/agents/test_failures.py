@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.model.endpoint import provider_of
-from agents.model.retry import MAX_WAIT_S, Failure, of_status, retry_after, said, wait_s
+from agents.model.reply import MAX_WAIT_S, Failure, of_status, retry_after, said, wait_s
 
 NOW = 1_800_000_000.0
 

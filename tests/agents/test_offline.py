@@ -15,7 +15,7 @@ from agents.model.call import trial_label
 from agents.model.schema import listed, problems
 from agents.offline.analysts import GENERIC
 from agents.offline.model import NAME, OfflineModel, fitted
-from agents.offline.rules import Analyst, Rules, chosen, word
+from agents.offline.rules import Analyst, Key, Rules, chosen
 from tests.worlds.toy import DOMAIN
 from tests.worlds.world import TREE, built, gauges, rows
 
@@ -97,7 +97,8 @@ def test_a_task_without_an_analyst_is_told_once_and_marked_on_its_row(
 
 def test_another_task_can_be_taught() -> None:
     umpire = Analyst(
-        lambda rules, payload: {"better": payload[rules.word("favour")]}, {"favour": word("first", "which")}
+        lambda rules, payload: {"better": payload[rules.word("favour")]},
+        {"favour": Key("word", "first", "which")},
     )
     question = '{"task": "umpire", "first": "A", "second": "B"}'
     model = OfflineModel(analysts={"umpire": umpire})

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.model.reply import Reply, Tally, read
-from agents.model.retry import Failure
+from agents.model.reply import Failure, Reply, Tally, read
 from telemetry.record import pricing
 
 KEYS = st.sampled_from(

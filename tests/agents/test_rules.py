@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.offline.analysts import GENERIC
-from agents.offline.rules import Analyst, Key, Rules, flag, found, names, number, read, weights, word
+from agents.offline.rules import Analyst, Key, Rules, found, read
 from tests.worlds import tables
 from tests.worlds.toy import ANALYSTS
 from tests.worlds.world import TREE
@@ -25,7 +25,7 @@ def under(text: str, **keys: Key) -> Rules:
 
 
 def test_a_later_block_overrides_key_by_key() -> None:
-    rules = under(block("a: 1\nb: 2") + block("b: 3"), a=number(0, ""), b=number(0, ""))
+    rules = under(block("a: 1\nb: 2") + block("b: 3"), a=Key("number", 0, ""), b=Key("number", 0, ""))
     assert (rules.number("a"), rules.number("b")) == (1, 3)
 
 
@@ -34,7 +34,7 @@ def test_only_fenced_rules_count() -> None:
 
 
 def test_no_and_null_are_words_in_a_list_and_no_is_false_for_a_flag() -> None:
-    table = {"fx": flag("", default=True), "net": flag(""), "old": flag("")}
+    table = {"fx": Key("flag", True, ""), "net": Key("flag", False, ""), "old": Key("flag", False, "")}
     rules = under(block("cues: [no, off, null]\nfx: no\nnet: yes\nold: true"), **table)
     assert rules.terms("cues") == ("no", "off", "null")
     assert (rules.flag("fx"), rules.flag("net"), rules.flag("old")) == (False, True, True)
@@ -49,8 +49,12 @@ def test_a_broken_block_is_left_out_and_told(text: str) -> None:
 
 
 def test_a_value_of_the_wrong_kind_counts_as_not_given() -> None:
-    table = {"n": number(5, ""), "big": number(5, ""), "list": names("", ("x",))}
-    table |= {"map": weights("", default={"y": 1}), "word": word("w", ""), "flag": flag("", default=True)}
+    table = {"n": Key("number", 5, ""), "big": Key("number", 5, ""), "list": Key("terms", ("x",), "")}
+    table |= {
+        "map": Key("weights", {"y": 1}, ""),
+        "word": Key("word", "w", ""),
+        "flag": Key("flag", True, ""),
+    }
     rules = under(block("n: lots\nlist: 3\nmap: [1]\nword: 7\nflag: maybe\nbig: .inf"), **table)
     assert rules.number("n") == 5 and rules.number("big") == 5
     assert rules.terms("list") == ("x",) and rules.weights("map") == {"y": 1}
@@ -63,9 +67,9 @@ def test_a_family_of_keys_has_the_default_of_whoever_asks() -> None:
 
 
 def test_a_number_for_a_series_wins_over_the_plain_one() -> None:
-    rules = under(block("z_alert: 2\nz_alert_by_series: {VIX: 3}"), z_alert=number(9, ""))
+    rules = under(block("z_alert: 2\nz_alert_by_series: {VIX: 3}"), z_alert=Key("number", 9, ""))
     assert (rules.number_for("z_alert", "VIX"), rules.number_for("z_alert", "WTI")) == (3, 2)
-    unset = under(block("z_alert_by_series: {VIX: 3}"), z_alert=number(9, ""))
+    unset = under(block("z_alert_by_series: {VIX: 3}"), z_alert=Key("number", 9, ""))
     assert (unset.number_for("z_alert", "VIX"), unset.number_for("z_alert", "WTI")) == (3, 9)
 
 

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.manifest import Manifest
 from agents.model.call import Completion, LLMError, Message, Model
 from agents.model.schema import problems
-from agents.offline.rules import Analyst, read
+from agents.offline.rules import read
 from meta import critique_loops
 from meta.critique.check import alike, linked, merged, ranked
 from meta.critique.report import FORM, Critique, Failed, Issue, Recommendation, Refusal, Report, markdown
 from meta.critique_loops import Options, critique, run_loops
-from meta.offline import critique as critique_offline
+from meta.offline import analysts
 from meta.publish import contents
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
@@ -283,5 +284,5 @@ def test_the_offline_critic_answers_any_material_in_the_asked_shape(material: Ma
     told = read("```rules\nanalyst: critique\nalarm_score: 70\nmax_error_share: 0.1\nlow_reward: 0.05\n```\n")
     from meta.critique.check import ANSWER
 
-    critic = Analyst(critique_offline.answer, critique_offline.KEYS)
+    critic = analysts(Manifest((), {}))["critique"]
     assert problems(ANSWER, critic.answer(told, material)) == []

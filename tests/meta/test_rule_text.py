@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.offline import rules
-from agents.offline.rules import Analyst, terms
+from agents.offline.rules import Analyst, Key
 from meta.offline import rule_text
 from meta.offline.rule_moves import moves
 from meta.offline.term_mining import mine
@@ -20,9 +20,11 @@ from meta.proposals.edits import Edit, EditError, applied, changed_lines
 PLACES = Analyst(
     lambda rules, payload: {},
     {
-        "near_coast": terms("most hits decide", 'expected "coast"'),
-        "near_hills": terms("most hits decide", 'expected "hills"'),
-        "negation_cues": terms("what follows did not happen", "false alarm"),
+        "near_coast": Key("terms", (), "most hits decide", in_text=True, mends=('expected "coast"',)),
+        "near_hills": Key("terms", (), "most hits decide", in_text=True, mends=('expected "hills"',)),
+        "negation_cues": Key(
+            "terms", (), "what follows did not happen", in_text=True, mends=("false alarm",)
+        ),
     },
 )
 TEXT = """# Agent

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from agents.offline import rules
 from agents.offline.rules import Analyst, chosen, told, tuned_keys
@@ -14,9 +15,22 @@ STAYS = {"analyst", "list", "id_field", "only", "up_signal", "down_signal", "blo
 _READ = re.compile(r"rules\.(?:number|flag|word|terms|weights|words|number_for)\(\s*\"([a-z_]+)\"")
 
 
+def _keys_read(judge: Callable[..., Any]) -> set[str]:
+    """The keys that a judgement reads, and those that the functions of its module read for it."""
+    beside = dict(inspect.getmembers(inspect.getmodule(judge), inspect.isfunction))
+    todo, keys, seen = [judge], set(), {judge}
+    while todo:
+        source = inspect.getsource(todo.pop())
+        keys |= set(_READ.findall(source))
+        called = {beside[name] for name in re.findall(r"\w+", source) if name in beside} - seen
+        seen |= called
+        todo += called
+    return keys
+
+
 def check_analyst(name: str, analyst: Analyst) -> set[str]:
     """Its table names every key that it reads, each with its meaning, and those of the search too; the keys."""
-    own = set(_READ.findall(inspect.getsource(inspect.getmodule(analyst.judge) or analyst.judge)))
+    own = _keys_read(analyst.judge)
     assert own <= set(analyst.keys), own - set(analyst.keys)
     lines = told(name, analyst).splitlines()
     assert lines[0].startswith(f"{name}: ")

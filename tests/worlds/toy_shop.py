@@ -15,8 +15,7 @@ from telemetry.edge.git import git
 _NUMBERS = itertools.count()  # a domain is imported once: each world has a package of its own
 
 _DOMAIN = """
-from agents.domain import Analyst, Domain, InputKind
-from agents.run.source import Files
+from agents.domain import Analyst, Domain, Files, InputKind
 
 def judge(rules, payload):
     return {"items": []}

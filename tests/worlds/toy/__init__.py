@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.domain import Analyst, Column, Domain, InputKind, Payload, Signals, Source, SourceError, Starter
-from agents.offline.analysts import threshold
-from agents.offline.rules import word
+from agents.offline.analysts import KEYS, threshold
+from agents.offline.rules import Key
 from telemetry.edge.errors import BadInput
 
 SAMPLE: Final = "agents/sample/rivers.jsonl"  # one line a day
@@ -131,12 +131,14 @@ above: 0.2
 
 ANALYSTS: Final = {
     "flood": Analyst(
-        threshold.answer,
-        threshold.KEYS
+        threshold,
+        KEYS["threshold"]
         | {
-            "list": word("gauges", "the list of records in the payload", tuned=False),
-            "id_field": word("gauge", "what names a record", tuned=False),
-            "field": word("daily_change", "report records by this number", "daily_change", "value"),
+            "list": Key("word", "gauges", "the list of records in the payload", tuned=False),
+            "id_field": Key("word", "gauge", "what names a record", tuned=False),
+            "field": Key(
+                "word", "daily_change", "report records by this number", choices=("daily_change", "value")
+            ),
         },
         ("flood_watch",),
         "gauges",

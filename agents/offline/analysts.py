@@ -1,38 +1,61 @@
-"""The offline judgement on findings: which of them to act on, where and how."""
+"""The tasks that the offline model knows in any domain: reviewing, triage, judging, and a plain threshold."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from agents.offline.rules import Rules, flag, found, number, terms, word, words
+from agents.offline.review import review
+from agents.offline.rules import Analyst, Rules, found, tables
 
-Row = Mapping[str, Any]
 ACTIONS = ("retire_review", "code_patch", "prompt_change")
 TERMS = {"retire_review": "retire_terms", "code_patch": "code_terms", "prompt_change": "prompt_terms"}
+_WORD = re.compile(r"\w{4,}")  # shorter ones carry no meaning of their own
+
+Row = Mapping[str, Any]
 
 
-KEYS: Final = {
-    "unsafe_terms": terms("anywhere in a finding: reject", 'expected "reject"'),
-    "min_evidence_words": number(0, "less evidence is no ground to act on: reject", 2, whole=True),
-    "min_change_words": number(0, "a shorter change says nothing: reject", 2, whole=True),
-    "respect_protected": flag("reject what mentions a protected path (Python rejects it in any case)"),
-    "path_decides": flag("an editable `path` decides between prompt and code"),
-    "retire_terms": terms(
-        "most hits of the three decide; a tie goes to retire, ...", 'expected "retire_review"'
-    ),
-    "code_terms": terms("... code, ...", 'expected "code_patch"'),
-    "prompt_terms": terms("... prompt, in this order", 'expected "prompt_change"'),
-    "default_action": word(
-        "prompt_change", "without any hit", "prompt_change", "code_patch", "retire_review", "reject"
-    ),
-    "reject_uneditable": flag("reject what has no editable file to aim at (Python rejects it in any case)"),
-    "priority_by_severity": words("severity -> priority; else P1", "P0", "P1", "P2"),
-    "urgent_terms": terms("one of them makes it P0", 'expected "P0"'),
-}
+def judge(rules: Rules, payload: Row) -> dict[str, Any]:
+    """The answer that holds more words of the rubric is the better one; as many are a tie."""
+    asked = set(_WORD.findall(str(payload.get("rubric", "")).lower()))
+    answers = [str(payload.get(name, "")).lower() for name in ("answer_1", "answer_2")]
+    held = [asked.intersection(_WORD.findall(answer)) for answer in answers]
+    first, second = map(len, held)
+    verdict = "tie" if first == second else "1" if first > second else "2"
+    shown = ", ".join(sorted(held[0] ^ held[1])) or "none"
+    return {"verdict": verdict, "reason": f"of the rubric's words only one answer holds: {shown}"}
 
 
-def answer(rules: Rules, payload: Row) -> dict[str, Any]:
+def threshold(rules: Rules, payload: Row) -> dict[str, Any]:
+    """One item per record whose field is large enough; the schema decides which of its parts are kept."""
+    names, only = rules.word("id_field"), rules.terms("only")
+    field = rules.word("field")
+    items = []
+    for row in payload.get(rules.word("list")) or ():
+        value = row.get(field) if isinstance(row, dict) else None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        name, counts = str(row.get(names)), rules.number("above") <= abs(value) < rules.number("below")
+        if counts and (not only or name in only):
+            items.append(_crossing(rules, name, names, field, float(value)))
+    return {"items": items}
+
+
+def _crossing(rules: Rules, name: str, names: str, field: str, value: float) -> dict[str, Any]:
+    risk = min(rules.number("max_risk"), abs(value) * rules.number("risk_per_unit"))
+    return {
+        names: name,
+        field: value,
+        "value": value,
+        "signal": rules.word("up_signal") if value > 0 else rules.word("down_signal"),
+        "risk_score": round(min(100.0, max(0.0, risk)), 1),
+        "rationale": f"{name}: {field} is {value:+.4g}",
+    }
+
+
+def triage(rules: Rules, payload: Row) -> dict[str, Any]:
     """One proposal per finding."""
     editable = payload.get("editable") or {}
     findings = [row for row in payload.get("findings") or () if isinstance(row, dict)]
@@ -46,13 +69,12 @@ def _proposal(rules: Rules, finding: Row, editable: Row) -> dict[str, Any]:
     target = _target(action, agent, path, editable)
     if not target and action != "reject" and rules.flag("reject_uneditable"):
         action, why = "reject", "there is no editable file to aim at"
+    change = "" if action == "reject" else str(finding.get("change") or finding.get("title") or "")
     return {
         "finding_id": str(finding.get("id")),
         "action": action,
         "target": (target or path or agent)[:300],
-        "change": ""
-        if action == "reject"
-        else str(finding.get("change") or finding.get("title") or "")[:2000],
+        "change": change[:2000],
         "why": why,
         "priority": _priority(rules, finding, text),
     }
@@ -97,3 +119,12 @@ def _priority(rules: Rules, finding: Row, text: str) -> str:
         return "P0"
     priority = rules.words("priority_by_severity").get(str(finding.get("severity")), "P1")
     return priority if priority in ("P0", "P1", "P2") else "P1"
+
+
+KEYS: Final = tables(Path(__file__).with_suffix(".yaml"))
+GENERIC: Final[Mapping[str, Analyst]] = {
+    "review": Analyst(review, KEYS["review"], tasks=("reviewer",), subject=("items", "index", "item")),
+    "triage": Analyst(triage, KEYS["triage"], tasks=("meta_agent",), payload="findings"),
+    "judge": Analyst(judge),
+    "threshold": Analyst(threshold, KEYS["threshold"]),
+}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
-from agents.offline.rules import Rules, found, names, number, numbers, terms, words
+from agents.offline.rules import Rules, found
 
 NEVER = 1e9
 LONGEST_QUOTE = 200  # characters of an item quoted as evidence
@@ -27,41 +27,7 @@ IMPACT = {
 }
 
 
-KEYS: Final = {
-    "required": names("fields an item must have, else schema", tuned=False),
-    "required_<agent>": names("... instead, for one agent", tuned=False),
-    "allowed_<field>": names("values that a field may take, else schema", tuned=False),
-    "number_fields": names("fields that must be numbers or null, else schema"),
-    "min_by_field": numbers("a field below this is out_of_range"),
-    "max_by_field": numbers("... or above this"),
-    "max_abs_by_field": numbers("... or of this size, whatever its sign"),
-    "up_signals": names("signals that contradict a daily_change (or change_pp) below 0"),
-    "down_signals": names("... and those that contradict one above 0"),
-    "high_score": number(101, "a risk_score from here on contradicts ...", 70, whole=True),
-    "calm_words": terms("... these words in the rationale"),
-    "low_score": number(-1, "a risk_score up to here contradicts ...", 20, whole=True),
-    "alarm_words": terms("... these"),
-    "different_fields": names("pairs `a+b` that must differ, else contradiction"),
-    "unsupported_numbers_from": number(
-        0, "so many numbers that the item does not hold are unsupported; 0: never", 1, whole=True
-    ),
-    "unsupported_phrases": terms("hearsay in the rationale: unsupported"),
-    "duplicate_keys": names("fields, or `a+b+c`, that no two items may share: duplicate"),
-    "max_age_days": number(NEVER, "an older item is stale", 3, whole=True),
-    "max_quote_age_s": number(NEVER, "one with an older `quote_age_s` too", 60, whole=True),
-    "min_rationale_words": number(1, "less is missing_rationale", 3, whole=True),
-    "empty_rationales": terms("texts that say nothing: missing_rationale"),
-    "cost_spike_ratio": number(NEVER, "mean cost over the baseline's: cost_spike", 2),
-    "latency_spike_ratio": number(NEVER, "p95 latency over the baseline's: latency_spike", 2),
-    "max_error_rate": number(1.1, "share of failed runs: error_rate", 0.2),
-    "error_rate_rise": number(1.1, "... or its rise over the baseline", 0.2),
-    "min_runs": number(0, "fewer runs say nothing about telemetry", 20, whole=True),
-    "severity_by_defect": words("defect -> severity; else med", "low", "med", "high"),
-    "high_ratio": number(NEVER, "a spike of this ratio is high whatever the map says", 4),
-}
-
-
-def answer(rules: Rules, payload: Row) -> dict[str, Any]:
+def review(rules: Rules, payload: Row) -> dict[str, Any]:
     """One finding per defect and item, then those on the agent as a whole."""
     entries = [entry for entry in payload.get("items") or () if isinstance(entry, dict)]
     findings = []
@@ -167,13 +133,9 @@ def _duplicate(rules: Rules, item: Row, earlier: list[Any]) -> Iterator[Finding]
     for key in rules.terms("duplicate_keys"):
         fields = key.split("+")
         if all(field in item for field in fields):
-            same = [other for other in earlier if isinstance(other, dict) and _same(item, other, fields)]
-            if same:
+            own = {field: item[field] for field in fields}
+            if any(isinstance(other, dict) and own.items() <= other.items() for other in earlier):
                 yield "duplicate", f"same {key} as an earlier item", _quote(item, fields[0])
-
-
-def _same(item: Row, other: Row, fields: list[str]) -> bool:
-    return all(field in other and item[field] == other[field] for field in fields)
 
 
 def _stale(rules: Rules, entry: Row, item: Row) -> Iterator[Finding]:
