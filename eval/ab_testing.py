@@ -10,6 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
+from eval.ab import ALLOW
 from eval.trials.shards import add_shard_flags, one_at_a_time
 from telemetry.edge import cli
 from telemetry.edge.cli import set_output
@@ -21,7 +22,7 @@ SHARD_TRIALS = 2_000  # that one machine should run; a night with more is worth 
 MAX_SHARDS = 20  # machines at once on GitHub's free plan
 
 if TYPE_CHECKING:
-    from eval.ab.record import Report
+    from eval.ab.record import Arm, Report, Test
     from eval.ab.session import Night
 
 
@@ -42,12 +43,14 @@ def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.ab_testing")
     add = made.add_argument
     add("--prompt", action="append", default=[], metavar="FILE", help="only this prompt (repeatable)")
-    add("--trials", type=cli.whole(1), metavar="K", help="trials per case and arm (manifest: ab_test.trials)")
+    add("--trials", type=cli.whole(1), metavar="K", help="rounds tonight: trials per case and arm (manifest)")
+    add("--rounds", type=cli.whole(1), metavar="N", help="rounds in all, over the nights (manifest)")
     add("--alpha", type=float, metavar="A", help="how often a useless challenger may be promoted (manifest)")
     add("--min-effect", type=float, metavar="E", help="smallest improvement worth having (manifest)")
     halves = "which cases (default: holdout; on any other nothing is promoted)"
     add("--split", choices=["holdout", "tune", "all"], default="holdout", help=halves)
     add_shard_flags(made, RESULTS / "ab_shards")
+    add("--allow", action="append", choices=sorted(ALLOW), help="take a winner in spite of this guardrail")
     add("--dry-run", action="store_true", help="say what would be compared; no call, nothing written")
     add("--force", action="store_true", help="also pairs that were decided before, from the start")
     add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")
@@ -79,10 +82,7 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
     from eval.ab.body import FORM, bounds, points
     from eval.ab.session import NOTHING
 
-    verdicts = [
-        f"{arm.verdict} {test.stem} {arm.variant} ({points(arm.effect)} points)" for test, arm in report.arms
-    ]
-    cli.found("; ".join(verdicts) or NOTHING)
+    cli.found("; ".join(_sentence(test, arm) for test, arm in report.arms) or NOTHING)
     for problem in report.problems:
         print(f"{'warning' if report.arms else 'error'}: {problem}", file=sys.stderr)
     if report.stop_reason:
@@ -92,9 +92,9 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
         for arm in test.arms:
             verdict = "PROMOTED" if arm.promoted else arm.verdict
             lines.append(
-                f"{test.prompt} {arm.variant}: {verdict}, {points(arm.effect)} points "
+                f"{test.prompt} {arm.name}: {verdict}, {points(arm.effect)} points "
                 f"({bounds(arm.ci_low, arm.ci_high)}), evidence {arm.e_value:.3g}:1, "
-                f"{arm.cases_used} of {arm.cases_available} cases; {arm.reason}"
+                f"{arm.cases_used} of {arm.cases_available} cases, {arm.rounds} rounds; {arm.reason}"
             )
         for skip in test.skipped:
             where = f" ({skip.reference})" if skip.reference else ""
@@ -104,6 +104,19 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
     else:
         lines.append(f"report: {FORM.markdown}" if report.arms else NOTHING)
     cli.tell(args, plain(report), *lines)
+
+
+def _sentence(test: Test, arm: Arm) -> str:
+    """What came of one comparison, in a few words."""
+    from eval.ab.body import points
+
+    named, gain = f"{test.stem} {arm.name}", f"({points(arm.effect)} points)"
+    return {
+        "promote": f"promote {named} {gain}" if arm.promoted else f"{named} is better too {gain}",
+        "keep": f"champion stays, {named} lost {gain}",
+        "continue": f"{named} still being tested {gain}, {arm.rounds} rounds",
+        "blocked": f"{named} is {arm.reason}",
+    }.get(arm.verdict, f"{arm.verdict}: {named}, {arm.reason}")
 
 
 def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
@@ -125,8 +138,15 @@ def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
             f"on {cases} cases of {', '.join(test.agents)}"
         )
         lines += [f"  {skip.variant}: not run, {skip.reason}" for skip in test.skipped]
-    lines.append(f"at most {plan.max_calls} trials; nothing was called or written")
-    value = {"tests": tests, "max_trials": plan.max_calls, "problems": plan.problems, "model": identity}
+    finish = f"{plan.max_finish} more to finish what is proven"
+    lines.append(f"at most {plan.max_calls} trials tonight, {finish}; nothing was called or written")
+    value = {
+        "tests": tests,
+        "max_trials": plan.max_calls,
+        "max_finish": plan.max_finish,
+        "problems": plan.problems,
+        "model": identity,
+    }
     cli.tell(args, plain(value), *lines)
     if (of := min(MAX_SHARDS, ceil(plan.max_calls / SHARD_TRIALS))) > 1:  # to GitHub: a matrix of shards
         set_output("of", str(of))
@@ -138,10 +158,10 @@ def _night(args: argparse.Namespace) -> Night:
     from eval.ab.session import Night
 
     one_at_a_time(args)
-    names = ("trials", "alpha", "min_effect", "split", "force", "allow_unpinned")
+    names = ("trials", "rounds", "alpha", "min_effect", "split", "force", "allow_unpinned")
     return Night(
         prompts=tuple(args.prompt),
-        settings={name: getattr(args, name) for name in names},
+        settings={name: getattr(args, name) for name in names} | {"allow": tuple(args.allow or ())},
         ask=model_options(args),
         shard=args.shard,
         merge=args.merge,

@@ -79,9 +79,10 @@ class Retirement:
 class ABTest:
     """When a challenger is promoted."""
 
-    alpha: float = 0.05
+    alpha: float = 0.02
     min_effect: float = 0.01
-    trials: int = 3
+    trials: int = 3  # rounds in one night: trials per case and arm
+    rounds: int = 15  # in all, over as many nights as it takes
     min_cases: int = 30
     max_cost_increase: float = 0.20
     max_p95_increase: float = 0.50

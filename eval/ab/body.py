@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 
+from eval.ab import ALLOW
 from eval.ab.record import Arm, Flip, Report, Test
 from eval.ledger.report import Form
 from telemetry.edge.files import REPORTS
@@ -45,18 +47,37 @@ def bounds(low: float, high: float) -> str:
 
 def _screen(report: Report) -> str:
     asks = [line for test, arm in report.winners for line in _ask(test, arm)]
+    asks += [
+        f"**Not promoted:** {code(test.stem)} {cell(arm.name)} is {cell(arm.reason, 300)} "
+        f"({points(arm.effect)} points). A person may take it in spite of that: {_allowing(arm)}."
+        for test, arm in report.arms
+        if arm.verdict == "blocked"
+    ]
     return first_screen(*(asks or [_nothing(report)]), _circumstances(report))
+
+
+def _allowing(arm: Arm) -> str:
+    failed = {check.name for check in arm.guardrails if not check.passed}
+    return ", ".join(f"`--allow {word}`" for word, name in ALLOW.items() if name in failed)
+
+
+def _passed(arm: Arm) -> str:
+    """The other figure beside the score: the share of trials that passed, every agent counting equally."""
+    before, after = (
+        fmean(getattr(one, name) for one in arm.agents.values())
+        for name in ("passed_champion", "passed_challenger")
+    )
+    return f"passed {before:.1%} -> {after:.1%}"
 
 
 def _ask(test: Test, arm: Arm) -> list[str]:
     cost = next((check.measured for check in arm.guardrails if check.name == "cost per case"), "")
     return [
-        f"**Promote {code(test.stem)} challenger {cell(arm.variant)}?** "
-        f"**{points(arm.effect)} points** on unseen cases "
-        f"({_percent(arm.confidence)} interval {bounds(arm.ci_low, arm.ci_high)}), "
-        f"evidence {_odds(arm.e_value)}, {arm.cases_used} of {arm.cases_available} cases used, "
-        f"cost per case {cell(cost)}.",
-        f"**If you merge:** {code(test.prompt)} becomes challenger {cell(arm.variant)} from tonight on. "
+        f"**Promote {code(test.stem)} challenger {cell(arm.name)}?** "
+        f"**{points(arm.effect)} points** of score on {arm.cases_available} unseen cases "
+        f"({_percent(arm.confidence)} interval {bounds(arm.ci_low, arm.ci_high)}, a fresh pass over all of them), "
+        f"{_passed(arm)}, evidence {_odds(arm.e_value)}, cost per case {cell(cost)}.",
+        f"**If you merge:** {code(test.prompt)} becomes challenger {cell(arm.name)} from tonight on. "
         "**To undo:** revert this commit; nothing else changes.",
     ]
 
@@ -64,8 +85,10 @@ def _ask(test: Test, arm: Arm) -> list[str]:
 def _nothing(report: Report) -> str:
     verdicts = [arm.verdict for _, arm in report.arms]
     skipped = sum(len(test.skipped) for test in report.tests)
-    keep, unclear = verdicts.count("keep"), verdicts.count("inconclusive")
-    told = f"{keep} kept out, {unclear} inconclusive, {skipped} not run"
+    counts = {"keep": "lost", "continue": "still being tested", "inconclusive": "inconclusive"}
+    told = ", ".join(
+        [*(f"{verdicts.count(one)} {said}" for one, said in counts.items()), f"{skipped} not run"]
+    )
     stop = f" The run stopped early: {cell(report.stop_reason, 300)}." if report.stop_reason else ""
     return f"**Nothing to promote.** {len(verdicts)} challenger(s) compared: {told}.{stop}"
 
@@ -88,12 +111,13 @@ def _circumstances(report: Report) -> str:
 
 
 def _tables(test: Test, arm: Arm) -> str:
-    name = cell(arm.variant)
-    titles = ["agent", "cases", "champion", f"challenger {name}", "difference"]
+    name = cell(arm.name)
+    titles = ["agent", "cases", "passed", "mean score", "difference in score"]
     changes = [
         [
-            *(cell(agent), str(one.cases), f"{one.champion:.1%}", f"{one.challenger:.1%}"),
-            *(f"**{points(one.difference)}**", bounds(one.ci_low, one.ci_high)),
+            *(cell(agent), str(one.cases), f"{one.passed_champion:.1%} -> {one.passed_challenger:.1%}"),
+            *(f"{one.champion:.1%} -> {one.challenger:.1%}", f"**{points(one.difference)}**"),
+            bounds(one.ci_low, one.ci_high),
         ]
         for agent, one in arm.agents.items()
     ]
@@ -119,7 +143,7 @@ def _tables(test: Test, arm: Arm) -> str:
 
 
 def _evidence(test: Test, arm: Arm, worth: int = 0) -> Iterator[Section]:
-    name = f"{test.stem} {arm.variant}"
+    name = f"{test.stem} {arm.name}"
     lines = arm.diff.splitlines()
     added, gone = (sum(line[:1] == mark and line[:3] != 3 * mark for line in lines) for mark in "+-")
     change = f"Prompt diff of {cell(name)} (+{added} -{gone} lines)"
@@ -149,8 +173,8 @@ def _all_comparisons(report: Report) -> str:
     for test in report.tests:
         for arm in test.arms:
             figures = [points(arm.effect), bounds(arm.ci_low, arm.ci_high), _odds(arm.e_value)]
-            cases = f"{arm.cases_used}/{arm.cases_available}"
-            named = [cell(test.stem), cell(arm.variant)]
+            cases = f"{arm.cases_used}/{arm.cases_available}, {arm.rounds} round(s)"
+            named = [cell(test.stem), cell(arm.name)]
             rows.append([*named, arm.verdict, *figures, cases, cell(arm.reason, 300)])
         for skip in test.skipped:
             where = f" ({code(skip.reference)})" if skip.reference else ""
@@ -169,13 +193,14 @@ def _method(report: Report) -> str:
     about, settings = report.metadata, report.settings
     needed = " or ".join(_odds(one) for one in sorted({arm.e_needed for _, arm in report.arms}))
     facts = [
-        "Champion and challengers ran side by side on every case, "
-        f"{settings.trials} trial(s) each, in a random order fixed by seed {settings.seed}; every agent "
-        "counts equally.",
+        f"Champion and challengers ran side by side, once per case and round, up to {settings.trials} rounds a "
+        f"night and {settings.rounds} in all, each in a random order fixed by seed {settings.seed}; evidence of "
+        "earlier nights counts on. Agents count equally, those with fewer than 30 cases less.",
         f'Promotion needs evidence of {needed or "enough"} against "not better" (a betting martingale, '
-        f"valid whenever it stops), an effect of at least {points(settings.min_effect)} points, and all "
-        f"guardrails; error rate {settings.alpha:g} for each prompt, over all of its challengers.",
-        f"Intervals hold at the stopping time. Only cases of the split {code(settings.split)} were used; "
+        f"valid whenever it stops; error rate {settings.alpha:g} for each challenger), an effect of at least "
+        f"{points(settings.min_effect)} points, a fresh pass over all cases that agrees, and all guardrails. An "
+        "estimate that stopped when it looked good overstates: a promotion's effect and interval are the fresh pass's.",
+        f"All of it for this mix of cases. Only the split {code(settings.split)} was used; "
         "proposals never see holdout cases.",
         f"Scoring version {code(str(about.get('scoring_version')))}, suites and prompts by hash in the report.",
     ]

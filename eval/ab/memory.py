@@ -6,20 +6,35 @@ A useless challenger tested anew every night would be promoted sooner or later. 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from eval.ab.body import FORM
-from eval.ab.record import Report
+from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import decisions
 from eval.trials.journal import key_of
 from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.records import made
 from telemetry.logger import SCORING_VERSION
 
-KEPT = ("prompt", "pair", "variant", "sha256", "verdict", "promoted")  # of a comparison, in a line of history
+# What a line of history keeps of a comparison beside its prompt and its spend.
+KEPT: Final = (
+    *("pair", "variant", "sha256", "verdict", "promoted", "reason", "effect", "ci_low", "ci_high"),
+    *(
+        "confidence",
+        "e_value",
+        "rounds",
+        "finished",
+        "cases_used",
+        "cases_available",
+        "wins",
+        "ties",
+        "losses",
+    ),
+)
 
 Text = tuple[str, str]  # a prompt and the hash of one text for it
 
@@ -36,6 +51,19 @@ class Compared:
     sha256: str = ""  # of the challenger's text
     verdict: str = ""
     promoted: bool = False
+    reason: str = ""
+    model_asked: Any = None
+    model_answered: Any = None
+
+
+def kept(test: Test, arm: Arm) -> dict[str, Any]:
+    """A comparison as a line of history keeps it, whatever came of it."""
+    return {
+        "prompt": test.prompt,
+        **{name: getattr(arm, name) for name in KEPT},
+        "guardrails": {check.name: check.passed for check in arm.guardrails},
+        "spend": {"calls": arm.calls, "cost_usd": arm.cost_usd},
+    }
 
 
 def pair_of(
@@ -48,15 +76,30 @@ def pair_of(
 
 
 class Memory:
-    """What earlier nights decided, about all prompts; each file is read once."""
+    """What earlier nights decided, about all prompts; each file is read once.
+
+    An endpoint may answer with another model under the same name: then what was decided is open again.
+    """
 
     def __init__(self, repo: Repo) -> None:
-        self.history = list(_in_history(repo))
+        self.history = []
+        answers: dict[str, Any] = {}  # by model asked: who answered last, in whatever run
+        for row in _rows(repo):
+            about = row["metadata"]
+            if about.get("model_answered") is not None:
+                answers[str(about.get("model_asked"))] = about["model_answered"]
+            if row["run_type"] == "ab_test":
+                self.history += _compared(row)
         report = FORM.read(repo)
-        latest = compared(report) if report else []
+
+        def holds(one: Compared) -> bool:
+            now = answers.get(str(one.model_asked), one.model_answered)
+            return one.model_answered is None or now == one.model_answered
+
         # A promotion counts once its decision is in the tree; an unmerged one is tested again. Weakest source first,
         # so that the last one wins.
-        known = [one for one in (*self.history, *latest) if one.verdict == "keep"]
+        earlier = [one for one in (*self.history, *(compared(report) if report else ())) if holds(one)]
+        known = [one for one in earlier if one.verdict == "keep"]
         self.dethroned: dict[Text, str] = {}  # former champions, and the decision that replaced them
         for path, one in decisions(repo):
             if one.kind != "ab_champion":
@@ -69,14 +112,17 @@ class Memory:
                 known.append(Compared(one.date, str(path), prompt, pair, "", after, one.decision))
         # By pair, what needs no repeating: an inconclusive comparison is not a decision.
         self.settled = {one.pair: one for one in known if one.verdict in ("promote", "keep")}
+        # Better, but a guardrail said no: a person may still take it.
+        self.blocked = {one.pair: one for one in earlier if one.verdict == "blocked"}
         # The latest word on each text, as a person reads it.
         self.verdicts = {
             (one.prompt, one.sha256): f"{one.verdict} ({one.date}, {one.where})" for one in known
         }
         self.rejected = {text: told for text, told in self.verdicts.items() if told.startswith("keep ")}
         # By prompt, the text that won last according to the history, merged or not.
-        won = [one for one in self.history if one.verdict == "promote" and one.promoted]
-        self.winners = {one.prompt: one.sha256 for one in won}
+        self.winners = {
+            one.prompt: one.sha256 for one in self.history if one.verdict == "promote" and one.promoted
+        }
 
     def verdict(self, prompt: str, sha256: str) -> str:
         """What became of a text; empty when nothing was decided."""
@@ -85,20 +131,32 @@ class Memory:
 
 def compared(report: Report) -> list[Compared]:
     """The comparisons of a report."""
-    date, where = report.generated_at[:10], str(FORM.path)
-    return [
-        Compared(date, where, test.prompt, arm.pair, arm.variant, arm.sha256, arm.verdict, arm.promoted)
-        for test, arm in report.arms
-    ]
+    about = {"date": report.generated_at[:10], "where": str(FORM.path), **_models(report.metadata)}
+    return [made(Compared, {**kept(test, arm), **about}) for test, arm in report.arms]
 
 
-def _in_history(repo: Repo) -> Iterator[Compared]:
+def _compared(row: Mapping[str, Any]) -> list[Compared]:
+    """The comparisons of a line of history."""
+    about = {"date": row["ts"][:10], "where": str(HISTORY), **_models(row["metadata"])}
+    try:
+        return [made(Compared, {**one, **about}) for one in row["summary"]["comparisons"]]
+    except (KeyError, TypeError):  # a foreign line: that comparison is made again
+        return []
+
+
+def _models(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: metadata.get(name) for name in ("model_asked", "model_answered")}
+
+
+def _rows(repo: Repo) -> Iterator[Mapping[str, Any]]:
+    """The lines of the history; one that is torn or not ours is passed over."""
     file = repo / HISTORY
     for line in file.read_bytes().splitlines() if file.exists() else ():
-        try:
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
             row = json.loads(line)
-            if row["run_type"] == "ab_test":
-                told = {"date": row["ts"][:10], "where": str(HISTORY)}
-                yield from [made(Compared, {**one, **told}) for one in row["summary"]["comparisons"]]
-        except (ValueError, KeyError, TypeError):  # a torn or foreign line: that comparison is made again
-            continue
+            yield {
+                "ts": str(row["ts"]),
+                "run_type": row["run_type"],
+                "summary": row["summary"],
+                "metadata": dict(row.get("metadata") or {}),
+            }

@@ -1,8 +1,8 @@
 """Plans what is compared with what, on which cases, in which order: fixed before the first call.
 
 One *test* per prompt: its champion against every distinct challenger, on the cases of the enabled agents that the
-prompt affects. All tests of a night walk through one seeded random order of cases, so that the champion, which is
-the control of every comparison, runs once per case and side by side with all that is compared with it.
+prompt affects. All tests of a night walk through the cases in one seeded random order a round, so that the champion,
+which is the control of every comparison, runs once per case and round, side by side with all that is compared with it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any
 from agents.manifest import AgentSpec, Manifest
 from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variant, Variants, prompt_file
+from eval.ab.evidence import Evidence, gathered
 from eval.ab.memory import Memory, pair_of
 from eval.ab.record import Settings, Skipped
+from eval.ab.rounds import PASSES
 from eval.grading.suite import Case, Suites
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
-from telemetry.logger import SCORING_VERSION
+from telemetry.logger import SCORING_VERSION, utc_now
 
 CONTROL = "champion"  # the label of the control arm
 
@@ -56,7 +58,7 @@ class Test:
     arms: tuple[Arm, ...]
     agents: tuple[str, ...]
     skipped: tuple[Skipped, ...]
-    alpha: float  # for each comparison: the error rate is kept over all of them (Bonferroni)
+    alpha: float  # of each comparison
 
     def units(self, order: Sequence[Unit]) -> list[Unit]:
         """Its cases, in the common order."""
@@ -71,6 +73,8 @@ class Plan:
     order: tuple[Unit, ...]
     control: PromptSet
     settings: Settings
+    night: str  # names it in the rows it leaves: a night that is run again goes on, it does not begin another
+    evidence: Evidence
     about: Mapping[str, Any]  # what a journal has to agree with to be resumed
     problems: tuple[str, ...]
 
@@ -79,10 +83,34 @@ class Plan:
         return [arm for test in self.tests for arm in test.arms]
 
     @property
+    def deterministic(self) -> bool:
+        """Whether the same question always gets the same answer, so that asking again would tell nothing."""
+        return self.about["provider"] == "offline" and not self.settings.offline_noise
+
+    @property
+    def begun(self) -> int:
+        """Rounds that the furthest comparison has had: the champion's trials are numbered on from there."""
+        return max(self.about["begun"].values(), default=0)
+
+    @property
     def max_calls(self) -> int:
-        """If nothing stops early, and every trial is one call."""
-        challenged = sum(len(test.arms) * len(test.units(self.order)) for test in self.tests)
-        return self.settings.trials * (len(self.order) + challenged)
+        """Of tonight's rounds, if nothing stops early and every trial is one call."""
+        return (1 if self.deterministic else self.settings.trials) * self._of_one_round
+
+    @property
+    def max_finish(self) -> int:
+        """Of the fresh pass, if everything is proven."""
+        return (1 if self.deterministic else PASSES) * self._of_one_round
+
+    @property
+    def _of_one_round(self) -> int:
+        return len(self.order) + sum(len(test.arms) * len(test.units(self.order)) for test in self.tests)
+
+    def round(self, slot: int) -> list[Unit]:
+        """The cases of tonight's round `slot`, in its own random order; the same seed gives the same order."""
+        shuffled = list(self.order)
+        random.Random(f"ab_test {self.settings.seed} {self.begun + slot}").shuffle(shuffled)
+        return shuffled
 
 
 def make_plan(
@@ -114,11 +142,17 @@ def make_plan(
         "challengers": {arm.label: arm.variant.sha256 for test in tests for arm in test.arms},
         "suites": {path: suite.sha256 for path, suite in sorted(planner.suites.loaded.items())},
         "models": {spec.name: spec.model for spec in manifest.agents if spec.model},
-        **{name: getattr(settings, name) for name in ("seed", "trials", "split", "offline_noise")},
+        **{name: getattr(settings, name) for name in ("seed", "trials", "rounds", "split", "offline_noise")},
         "scoring_version": SCORING_VERSION,
     }
     order = planner.order(manifest, tests)
-    return Plan(tuple(tests), order, planner.control, settings, about, tuple(problems))
+    night = f"{utc_now()[:10]} {settings.seed}"
+    pairs = [] if settings.force else [arm.pair for test in tests for arm in test.arms]
+    evidence = gathered(
+        repo, pairs, {unit.spec.name: unit.spec for unit in order}.values(), planner.control, night
+    )
+    about["begun"] = {pair: turns[-1].round for pair, turns in sorted(evidence.turns.items())}
+    return Plan(tuple(tests), order, planner.control, settings, night, evidence, about, tuple(problems))
 
 
 class _Planner:
@@ -151,13 +185,17 @@ class _Planner:
                 why = f"already decided: {earlier.verdict} on {earlier.date}"
                 skipped.append(Skipped(one.name, one.sha256, why, earlier.where))
                 continue
+            if self.memory and not self.settings.allow and (earlier := self.memory.blocked.get(pair)):
+                why = f"{earlier.reason} ({earlier.date}); --allow takes it in spite of that"
+                skipped.append(Skipped(one.name, one.sha256, why, earlier.where))
+                continue
             prompts = self.control.with_overrides({prompt: one.text})
             arms.append(Arm(f"{texts.live.stem}/{one.name}", one, pair, prompts))
-        names, alpha = tuple(spec.name for spec in agents), self.settings.alpha / max(1, len(arms))
-        return Test(prompt, champion, tuple(arms), names, tuple(skipped), alpha)
+        names = tuple(spec.name for spec in agents)
+        return Test(prompt, champion, tuple(arms), names, tuple(skipped), self.settings.alpha)
 
     def order(self, manifest: Manifest, tests: Iterable[Test]) -> tuple[Unit, ...]:
-        """Every case that some arm is run on, shuffled once; the same seed gives the same order."""
+        """Every case that some arm is run on."""
         agents = {name for test in tests if test.arms for name in test.agents}
         units = [
             Unit(spec, case)
@@ -165,5 +203,4 @@ class _Planner:
             if spec.name in agents
             for case in self.suites.load(spec.eval_suite).part(self.settings.split)
         ]
-        random.Random(f"ab_test {self.settings.seed}").shuffle(units)
         return tuple(units)

@@ -11,6 +11,7 @@ from agents.manifest import ABTest
 from agents.texts.variants import Origin
 
 SCHEMA_VERSION = 1
+MAX_UNREADABLE = 1 / 3  # of the answers of both arms; beyond that the endpoint is not what it should be
 MAX_LOST = 0.10  # of the calls; beyond that an outage decides, not the prompts
 
 
@@ -22,6 +23,7 @@ class Settings(ABTest):
     split: str = "holdout"
     offline_noise: float = 0.0
     force: bool = False
+    allow: tuple[str, ...] = ()  # guardrails that a person takes upon themselves
     allow_unpinned: bool = False
 
 
@@ -81,11 +83,13 @@ class AgentChange:
     """What a challenger changed for one agent, with an interval of that agent alone."""
 
     cases: int
-    champion: float
+    champion: float  # mean scores
     challenger: float
     difference: float
     ci_low: float
     ci_high: float
+    passed_champion: float  # shares of passed trials
+    passed_challenger: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,8 @@ class Arm:
     win_rate: float | None
     win_rate_low: float | None
     win_rate_high: float | None
+    rounds: int  # played to the end, over all nights
+    finished: bool  # effect and interval are those of the fresh pass over all cases
     cases_used: int
     cases_available: int
     cases_lost: int
@@ -136,6 +142,11 @@ class Arm:
     newly_wrong: tuple[Flip, ...]
     lineage: Origin | None
     diff: str
+
+    @property
+    def name(self) -> str:
+        """Letter and hash: a letter alone may have meant another text once."""
+        return f"{self.variant} {self.sha256[:7]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -13,8 +12,9 @@ from typing import Any
 from agents.texts.variants import Origin
 from eval.ab import plan, record
 from eval.ab.guardrails import by_agents, cost_per_case, guardrails, p95, success_rate
+from eval.ab.rounds import Result
 from eval.ab.run import Board, Comparison, Pair, mean_score
-from eval.ab.sequential import LOWER_SHARE, PairedResult, interval
+from eval.ab.sequential import LOWER_SHARE, interval
 from eval.trials.results import all_known
 from eval.trials.trial import Trial
 from telemetry.edge.text import MAX_PREVIEW, cut, redact
@@ -64,16 +64,15 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> recor
 
 
 def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record.Arm:
-    result = one.statistics.result()
-    attempts = _attempts(one, board)
-    failed_share = (attempts[0] + attempts[2]) / max(1, attempts[1] + attempts[3])
-    checks = guardrails(one.pairs, len(one.lost), board.plan.settings, attempts)
-    failed = [check for check in checks if not check.passed]
-    verdict, reason = _verdict(one, board, result, failed_share, failed)
-    signs = [pair.difference for pair in one.pairs]
+    result, pairs = one.match.result(), one.pairs
+    champion, challenger = _attempts(one, board)
+    failed, failed_too = (sum(not trial.counted for trial in arm) for arm in (champion, challenger))
+    attempted = failed, len(champion), failed_too, len(challenger)
+    checks = guardrails(pairs, len(one.lost), board.plan.settings, attempted)
+    verdict, reason = _verdict(one, board, result, champion, challenger, checks)
+    signs = [pair.difference for pair in pairs]
     wins, losses = sum(d > 1e-9 for d in signs), sum(d < -1e-9 for d in signs)
     rate = wilson(wins, wins + losses)
-    own = [trial for trial in board.seen if trial.arm == one.arm.label]
     variant = one.arm.variant
     return record.Arm(
         variant=variant.name,
@@ -85,7 +84,7 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         effect=_rounded(result.mean),
         ci_low=_rounded(result.ci_low),
         ci_high=_rounded(result.ci_high),
-        confidence=_rounded(1 - one.test.alpha),
+        confidence=0.95 if result.finished else _rounded(1 - one.test.alpha),
         alpha=one.test.alpha,
         e_value=_short(result.e_value),
         e_needed=_short(1 / (one.test.alpha * LOWER_SHARE)),
@@ -95,18 +94,20 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         win_rate=None if rate is None else _rounded(wins / (wins + losses)),
         win_rate_low=None if rate is None else _rounded(rate[0]),
         win_rate_high=None if rate is None else _rounded(rate[1]),
-        cases_used=len(one.pairs),
+        rounds=result.rounds,
+        finished=result.finished,
+        cases_used=len(one.match.scores),
         cases_available=len(one.units),
         cases_lost=len(one.lost),
-        calls=len(own),
-        failed_calls=_rounded(failed_share),
-        cost_usd=total_cost(own),
-        champion=_figures([t for pair in one.pairs for t in pair.champion]),
-        challenger=_figures([t for pair in one.pairs for t in pair.challenger]),
-        agents=_by_agent(one),
+        calls=len(challenger),
+        failed_calls=_rounded(_share([*champion, *challenger], lambda trial: not trial.counted)),
+        cost_usd=total_cost(challenger),
+        champion=_figures([t for pair in pairs for t in pair.champion]),
+        challenger=_figures([t for pair in pairs for t in pair.challenger]),
+        agents=_by_agent(pairs),
         guardrails=tuple(checks),
-        newly_right=_flips(one.pairs, right=True),
-        newly_wrong=_flips(one.pairs, right=False),
+        newly_right=_flips(pairs, right=True),
+        newly_wrong=_flips(pairs, right=False),
         lineage=origins.get(variant.sha256),
         diff=redact(_diff(one.test.champion.text, variant.text, variant.name)),
     )
@@ -115,36 +116,46 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
 def _verdict(
     one: Comparison,
     board: Board,
-    result: PairedResult,
-    failed_calls: float,
-    failed: Sequence[record.Guardrail],
+    result: Result,
+    champion: Sequence[Trial],
+    challenger: Sequence[Trial],
+    checks: Sequence[record.Guardrail],
 ) -> tuple[str, str]:
-    """The statistical verdict, unless an outage, a missing case or a guardrail speaks against it."""
-    settings, undecided = board.plan.settings, one.open and not one.exhausted
-    if board.stopped and (undecided or result.verdict == "promote"):
+    """The verdict of the rule, unless an outage, unreadable answers or a guardrail speak against it."""
+    settings, both = board.plan.settings, [*champion, *challenger]
+    failed = _share(both, lambda trial: not trial.counted)
+    unreadable = min(_share(arm, lambda trial: trial.error_kind == "parse") for arm in (champion, challenger))
+    undecided = result.verdict in ("continue", "inconclusive")
+    if failed > record.MAX_LOST:
+        return "inconclusive", f"{failed:.0%} of the calls failed, at most {record.MAX_LOST:.0%} may"
+    if unreadable > record.MAX_UNREADABLE:
+        return (
+            "inconclusive",
+            f"{unreadable:.0%} of the answers of both arms could not be read: is it the right model?",
+        )
+    if board.stopped and undecided:
         return "inconclusive", "the run stopped early; run it again to go on"
-    if undecided:
-        return "inconclusive", f"{len(one.units) - len(one.pairs) - len(one.lost)} cases were not run"
-    if failed_calls > record.MAX_LOST:
-        return "inconclusive", f"{failed_calls:.0%} of the calls failed, at most {record.MAX_LOST:.0%} may"
-    if result.verdict == "inconclusive" or len(one.pairs) < settings.min_cases:
-        return "inconclusive", f"{len(one.pairs)} cases, at least {settings.min_cases} are needed"
-    if settings.split != "holdout":
+    if settings.split != "holdout" and not undecided:
         return "inconclusive", f"measured on {settings.split} cases; only holdout cases decide"
-    if result.verdict == "promote" and failed:
-        checks = "; ".join(f"{check.name} {check.measured}, limit {check.limit}" for check in failed)
-        return "keep", f"better, but blocked by a guardrail: {checks}"
-    return result.verdict, result.reason
+    if result.verdict not in ("promote", "blocked"):
+        return result.verdict, result.reason
+    failing = [f"{check.name} {check.measured}, limit {check.limit}" for check in checks if not check.passed]
+    if failing:
+        return "blocked", f"better, but {'; '.join(failing)}"
+    return "promote", one.match.test.reason
 
 
-def _attempts(one: Comparison, board: Board) -> tuple[int, int, int, int]:
-    """(failed, all) trials of the champion, then of the challenger, on the cases of this comparison."""
+def _share(trials: Sequence[Trial], of: Callable[[Trial], bool]) -> float:
+    return sum(map(of, trials)) / max(1, len(trials))
+
+
+def _attempts(one: Comparison, board: Board) -> tuple[list[Trial], list[Trial]]:
+    """Tonight's trials of the champion, then of the challenger, on the cases of this comparison."""
     champion, challenger = (
-        [trial for unit in one.units for trial in board.finished.get((label, *unit.key), [])]
+        [trial for trial in board.seen if trial.arm == label and (trial.agent, trial.case_id) in one.units]
         for label in (plan.CONTROL, one.arm.label)
     )
-    failed, failed_too = (sum(not trial.counted for trial in trials) for trials in (champion, challenger))
-    return failed, len(champion), failed_too, len(challenger)
+    return champion, challenger
 
 
 def _scores(pairs: Sequence[Pair]) -> tuple[float | None, float | None]:
@@ -164,21 +175,20 @@ def _detail(cases: Sequence[Sequence[Trial]]) -> record.Detail:
     return record.Detail(len(cases), len(trials), passed, _rounded(passed / len(trials)), _rounded(score))
 
 
-def _by_agent(one: Comparison) -> dict[str, record.AgentChange]:
+def _by_agent(pairs: Sequence[Pair]) -> dict[str, record.AgentChange]:
     """The change agent by agent, each with its own interval (of one agent, not of all at once)."""
     changes = {}
-    planned = Counter(unit.spec.name for unit in one.units)
-    for agent, own in by_agents(one.pairs).items():
-        differences = [max(-1.0, min(1.0, pair.difference)) for pair in own]
-        low, high = interval(differences, one.test.alpha, planned[agent])
-        changes[agent] = record.AgentChange(
-            cases=len(own),
-            champion=_rounded(fmean(mean_score(pair.champion) for pair in own)),
-            challenger=_rounded(fmean(mean_score(pair.challenger) for pair in own)),
-            difference=_rounded(fmean(pair.difference for pair in own)),
-            ci_low=_rounded(low),
-            ci_high=_rounded(high),
+    for agent, own in by_agents(pairs).items():
+        low, high = interval([max(-1.0, min(1.0, pair.difference)) for pair in own])
+        figures = (
+            fmean(mean_score(pair.champion) for pair in own),
+            fmean(mean_score(pair.challenger) for pair in own),
+            fmean(pair.difference for pair in own),
+            *(low, high),
+            fmean(success_rate(pair.champion) for pair in own),
+            fmean(success_rate(pair.challenger) for pair in own),
         )
+        changes[agent] = record.AgentChange(len(own), *map(_rounded, figures))
     return changes
 
 

@@ -37,16 +37,17 @@ Verdict = Literal["promote", "keep", "continue", "blocked", "inconclusive"]
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ALPHA = 0.02
+PASSES = 3  # trials per arm and case of the finishing pass
 MARGIN_ALPHA = (
     0.10  # of which the finishing pass halves: an arm at the margin looks worse in it as often as not
 )
 FULL_SUITE = 30  # cases from which an agent counts in full: a smaller suite must not cap everybody's bets
-CLEAR_Z = 2.0
+CLEAR_Z = 2.3
 FUTILITY_Z = 3.0  # of the test within a round; the looks between rounds see more, and drop earlier
 AGENT_FLOOR = (
     -0.02
 )  # of an agent's mean in the finishing pass; below it, and clearly so (`WORSE_Z`), it is harmed
-WORSE_Z = 0.84  # one-sided 80 %: harm to one agent has to be seen more easily than a gain
+WORSE_Z = 1.28  # one-sided 90 %: harm to one agent has to be seen more easily than a gain
 # (from round, a mean of at most, less this many standard errors): hopeless. Tuned for 365 challengers a year.
 HOPELESS = ((1, 0.01, 1.5), (3, 0.01, 0.35), (6, 0.02, 0.35))
 
@@ -62,7 +63,7 @@ class Rules:
     )
     min_effect: float = 0.01
     margin: float = 0.0  # 0: has to be better; else: has to be not worse than by this much
-    passes: int = 3  # trials per arm and case of the finishing pass
+    passes: int = PASSES
     min_cases: int = 10
     seed: int = 0
     family: Callable[[Case], str] = field(default=lambda case: "\t".join(case))
@@ -136,7 +137,8 @@ class Match:
     @property
     def open(self) -> bool:
         """Whether it still wants pairs."""
-        return self.test.decision is None and not self.dropped and self.rounds < self.rules.rounds
+        undecided = self.test.decision is None and not self.dropped
+        return undecided and self.rounds < self.rules.rounds and len(self.cases) >= self.rules.min_cases
 
     def add(self, case: Case, champion: float | None, challenger: float | None) -> None:
         """One pair of this round; a pair without both answers counts for nobody."""
@@ -173,11 +175,12 @@ class Match:
         known = Result(
             "continue", self.calls, self.test.mean, "", self.test.e_value, self.rounds, self.test.interval
         )
+        enough = len(self.cases) >= self.rules.min_cases
+        if len(self.scores) < self.rules.min_cases and not (enough and self.open):
+            few = f"{len(self.scores if enough else self.cases)} cases, at least {self.rules.min_cases} are needed"
+            return replace(known, verdict="inconclusive", reason=few)
         if self.proven:
             return self._finished(known)
-        if len(self.scores) < self.rules.min_cases:
-            few = f"{len(self.scores)} cases, at least {self.rules.min_cases} are needed"
-            return replace(known, verdict="inconclusive", reason=few)
         if self.open:
             return replace(known, reason=f"undecided after {self.rounds} of {self.rules.rounds} rounds")
         unshown = "all rounds used, no improvement shown"
@@ -195,19 +198,19 @@ class Match:
             finished=True,
             interval=lambda: interval([_bounded(mean) for mean in means.values()], weights=weights),
         )
-        harmed = [f"{agent} {100 * mean:+.1f} points" for agent, mean in self._harmed(means)]
+        by_agent: dict[str, list[float]] = defaultdict(list)
+        for case, difference in means.items():
+            by_agent[case[0]].append(difference)
+        harmed = [
+            f"{agent} {100 * fmean(own):+.1f} points"
+            for agent, own in sorted(by_agent.items())
+            if clearly_worse(own, self.rules.margin)
+        ]
         if known.mean <= -self.rules.margin:
             return replace(known, verdict="keep", reason="a fresh pass over all cases did not confirm it")
         if harmed:
             return replace(known, verdict="blocked", reason=f"better, but not for {', '.join(harmed)}")
         return replace(known, verdict="promote", reason=self.test.reason)
-
-    def _harmed(self, means: Mapping[Case, float]) -> Iterator[tuple[str, float]]:
-        """Agents that are clearly worse off, and by how much."""
-        for agent in sorted({agent for agent, _ in means}):
-            mean, error = self._across({case: d for case, d in means.items() if case[0] == agent})
-            if mean < AGENT_FLOOR - self.rules.margin and mean + WORSE_Z * error < -self.rules.margin:
-                yield agent, mean
 
     def _champion(self, case: Case) -> float:
         """Its mean score: by its archive, else by the rounds."""
@@ -257,6 +260,13 @@ def play(
         for turn in turns():
             match.finish(*turn)
     return match.result()
+
+
+def clearly_worse(differences: Sequence[float], margin: float = 0.0) -> bool:
+    """Whether an agent is harmed, by the differences of its cases in the finishing pass."""
+    mean, n = fmean(differences), len(differences)
+    error = sqrt(sum((one - mean) ** 2 for one in differences)) / n
+    return mean < AGENT_FLOOR - margin and mean + WORSE_Z * error < -margin
 
 
 def _bounded(difference: float) -> float:

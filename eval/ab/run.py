@@ -1,20 +1,22 @@
-"""Runs the trials of an A/B night, all arms side by side, until every comparison is decided.
+"""Runs the trials of an A/B night, all arms side by side, until every comparison is decided or has had its rounds.
 
-A case counts for a comparison once both arms have finished all their trials on it, and cases are taken in the planned
-order only: what finished early by chance waits for its turn, else fast cases would be seen first.
+A case counts for a comparison once both arms have answered it, and cases are taken in the planned order only: what
+finished early by chance waits for its turn, else fast cases would be seen first. What is proven in the rounds is
+finished by a fresh pass over all of its cases the same night.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from agents.llm_client import ModelOptions
 from agents.model.call import Model
+from eval.ab.evidence import Turn, log_turn
 from eval.ab.plan import CONTROL, Arm, Plan, Test, Unit
-from eval.ab.sequential import PairedTest
+from eval.ab.rounds import Match, Rules
 from eval.grading.judge import Judge
 from eval.trials.journal import Journal
 from eval.trials.pool import run_all
@@ -22,10 +24,12 @@ from eval.trials.progress import Progress
 from eval.trials.shards import Shards
 from eval.trials.trial import Job, Trial
 
+FINISH = 1000  # trials of the finishing pass are numbered from here on
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One case that counted: what both arms did on it."""
+    """One case that counted tonight: what both arms did on it."""
 
     unit: Unit
     weight: float
@@ -42,100 +46,225 @@ def mean_score(trials: Sequence[Trial]) -> float:
     return fmean(trial.score for trial in trials if trial.score is not None)
 
 
+Finished = Callable[[str, Unit, int], Trial | None]  # (arm, case, number) -> its trial, once there is one
+
+
 class Comparison:
     """One challenger against the champion."""
 
     def __init__(self, plan: Plan, test: Test, arm: Arm) -> None:
         settings = plan.settings
-        self.test, self.arm, self.trials = test, arm, settings.trials
-        self.units = test.units(plan.order)
-        sizes = Counter(unit.spec.name for unit in self.units)
-        self.weights = [1 / sizes[unit.spec.name] for unit in self.units]  # every agent counts equally
-        limits = test.alpha, settings.min_effect, self.weights, settings.min_cases
-        self.statistics = PairedTest(len(self.units), *limits)
-        self.pairs: list[Pair] = []
-        self.lost: list[Unit] = []  # cases on which an arm had no answer for reasons of infrastructure
-        self._next = 0
+        family = {unit.key: str(getattr(unit.case, "family", unit.case.id)) for unit in plan.order}
+        self.plan, self.test, self.arm = plan, test, arm
+        self.units = {unit.key: unit for unit in test.units(plan.order)}
+        self.match = Match(
+            list(self.units),
+            Rules(
+                rounds=settings.rounds,
+                nightly=settings.trials,
+                alpha=test.alpha,
+                min_effect=settings.min_effect,
+                min_cases=settings.min_cases,
+                seed=settings.seed,
+                family=family.__getitem__,
+            ),
+            plan.evidence.archive(),
+        )
+        self.lost: set[tuple[str, str]] = (
+            set()
+        )  # cases on which an arm had no answer for reasons of infrastructure
+        self.seen: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
+        self.fresh: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
+        self._place = 0
+        played = self._replayed(plan.evidence.turns.get(arm.pair, ()))
+        self.first = self.match.rounds + 1  # the round that tonight begins or goes on with
+        nightly = settings.rounds if plan.deterministic else settings.trials
+        self.last = min(self.first + nightly - 1, settings.rounds)
+        self._turns = deque(
+            (number, unit)
+            for number in range(self.first, self.last + 1)
+            for unit in plan.round(number - self.first)
+            if unit.key in self.units and not (number == self.first and unit.key in played)
+        )
+        self._finishing: deque[tuple[int, Unit]] = deque()
+
+    def _replayed(self, turns: Iterable[Turn]) -> set[tuple[str, str]]:
+        """Take in what earlier nights measured; what of its last round is there already."""
+        number, played = 0, set[tuple[str, str]]()
+        for turn in turns:
+            if turn.case not in self.units:  # its suite was changed: then the comparison has another name
+                continue
+            if number and turn.round != number:
+                self.match.end_round()
+                played = set()
+            number = turn.round
+            self.match.add(turn.case, turn.champion, turn.challenger)
+            played.add(turn.case)
+            self._place = turn.place
+        if len(played) == len(self.units) and self.match.open:
+            self.match.end_round()
+            played = set()
+        return played
 
     @property
     def open(self) -> bool:
-        """Whether it still wants cases."""
-        return self.statistics.decision is None
+        """Whether it still wants rounds tonight."""
+        return self.match.open and bool(self._turns)
 
     @property
-    def exhausted(self) -> bool:
-        """Whether every planned case was seen."""
-        return self._next >= len(self.units)
+    def pairs(self) -> list[Pair]:
+        """What reports show: the finishing pass, else what was run tonight, case by case."""
+        chosen = self.fresh if self.fresh else self.seen
+        return [
+            Pair(unit, self.match.weights[key], tuple(chosen[key][0]), tuple(chosen[key][1]))
+            for key, unit in self.units.items()
+            if key in chosen
+        ]
 
-    def advance(self, finished: dict[tuple[str, str, str], list[Trial]]) -> None:
+    def number(self, round_no: int) -> int:
+        """The number of the trial; one that would be answered as before is not run again."""
+        return 0 if self.plan.deterministic else round_no
+
+    def advance(self, finished: Finished, *, record: bool) -> None:
         """Take the cases whose turn has come."""
-        while self.open and not self.exhausted:
-            unit, weight = self.units[self._next], self.weights[self._next]
-            champion = finished.get((CONTROL, *unit.key), [])
-            challenger = finished.get((self.arm.label, *unit.key), [])
-            if len(champion) < self.trials or len(challenger) < self.trials:
+        while self.open:
+            number, unit = self._turns[0]
+            slot = self.plan.begun + number - self.first
+            champion = finished(CONTROL, unit, self.number(slot))
+            challenger = finished(self.arm.label, unit, self.number(number))
+            if champion is None or challenger is None:
                 return
-            self._next += 1
-            if not any(t.counted for t in champion) or not any(t.counted for t in challenger):
-                self.lost.append(unit)
-                continue
-            pair = Pair(unit, weight, tuple(champion), tuple(challenger))
-            self.pairs.append(pair)
-            # Means of scores in 0..1 may differ by a rounding error more than 1.
-            self.statistics.add(max(-1.0, min(1.0, pair.difference)), weight)
+            self._turns.popleft()
+            self.match.add(unit.key, champion.score, challenger.score)
+            if champion.score is None or challenger.score is None:
+                self.lost.add(unit.key)
+            else:
+                self.lost.discard(unit.key)
+                self._see(self.seen[unit.key], champion, challenger)
+                self._place += 1
+                if record and not (self.plan.deterministic and number > self.first):
+                    at = (self.arm.pair, number, self._place, *unit.key)
+                    turn = Turn(*at, champion.score, challenger.score, self.plan.night)
+                    if turn.identity not in self.plan.evidence.logged:
+                        log_turn(turn)
+            if self.match.open and (not self._turns or self._turns[0][0] != number):
+                self.match.end_round()
+        while self._finishing:
+            number, unit = self._finishing[0]
+            champion, challenger = (
+                finished(label, unit, self.number(FINISH + number)) for label in (CONTROL, self.arm.label)
+            )
+            if champion is None or challenger is None:
+                return
+            self._finishing.popleft()
+            self.match.finish(unit.key, champion.score, challenger.score)
+            if champion.counted and challenger.counted:
+                self._see(self.fresh[unit.key], champion, challenger)
+
+    def begin_finish(self) -> None:
+        """Plan the fresh pass over all cases."""
+        self._finishing = deque(
+            (number, unit)
+            for number in range(self.match.rules.passes)
+            for unit in self.plan.round(FINISH + number)
+            if unit.key in self.units
+        )
+
+    @staticmethod
+    def _see(kept: tuple[list[Trial], list[Trial]], champion: Trial, challenger: Trial) -> None:
+        for trials, trial in zip(kept, (champion, challenger), strict=True):
+            if not trials or trial is not trials[-1]:  # an answer that stands for several rounds is one trial
+                trials.append(trial)
 
 
 class Board:
     """All comparisons of a night, filled in as trials finish; `stopped` says why it ended early, if it did."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.stopped = plan, ""
+    def __init__(self, plan: Plan, *, record: bool = True) -> None:
+        self.plan, self.stopped, self._record = plan, "", record
         self.comparisons = [Comparison(plan, test, arm) for test in plan.tests for arm in test.arms]
-        self.finished: dict[tuple[str, str, str], list[Trial]] = defaultdict(list)
+        self.finished: dict[tuple[str, str, str, int], Trial] = {}
         self.seen: list[Trial] = []
 
     def see(self, trial: Trial) -> None:
         """One more trial is finished."""
         self.seen.append(trial)
-        self.finished[(trial.arm, trial.agent, trial.case_id)].append(trial)
+        self.finished[trial.identity] = trial
         for comparison in self.comparisons:
             if trial.arm in (CONTROL, comparison.arm.label) and trial.agent in comparison.test.agents:
-                comparison.advance(self.finished)
+                comparison.advance(self._trial, record=self._record)
 
-    def feed(self, units: Sequence[Unit], *, until_decided: bool = True) -> Iterator[Job]:
-        """Jobs case by case, arms side by side, the first place going round; decided arms drop out."""
-        for unit in units:
-            arms = [
-                one.arm
-                for one in self.comparisons
-                if unit.spec.name in one.test.agents and (one.open or not until_decided)
-            ]
-            if not arms:
-                continue
-            jobs = [(CONTROL, self.plan.control), *((arm.label, arm.prompts) for arm in arms)]
-            for number in range(self.plan.settings.trials):
-                for label, prompts in jobs[number % len(jobs) :] + jobs[: number % len(jobs)]:
-                    yield Job(label, prompts, unit.spec, unit.case, number)
+    def _trial(self, arm: str, unit: Unit, number: int) -> Trial | None:
+        return self.finished.get((arm, *unit.key, number))
+
+    def rounds(self, part: int = 1, of: int = 1) -> Iterator[Job]:
+        """Jobs round by round, case by case, arms side by side, the first place going round; decided arms drop out."""
+        plan = self.plan
+        nights = [one for one in self.comparisons if one.match.open]
+        slots = 1 if plan.deterministic else max((one.last - one.first + 1 for one in nights), default=0)
+        for slot in range(slots):
+            for at, unit in enumerate(plan.round(slot)):
+                if at % of != part - 1:
+                    continue
+                running = [
+                    one
+                    for one in nights
+                    if unit.key in one.units and slot <= one.last - one.first and (one.match.open or of > 1)
+                ]
+                jobs = [Job(CONTROL, plan.control, unit.spec, unit.case, self._number(plan.begun + slot))]
+                jobs += [self._job(one, unit, one.number(one.first + slot)) for one in running]
+                turn = (slot + at) % len(jobs)
+                if running:
+                    yield from jobs[turn:] + jobs[:turn]
+
+    def finish(self) -> Iterator[Job]:
+        """Jobs of the fresh pass of everything proven."""
+        proven = [one for one in self.comparisons if one.match.proven]
+        for one in proven:
+            one.begin_finish()
+            one.advance(self._trial, record=self._record)
+        for number in range(max((one.match.rules.passes for one in proven), default=0)):
+            for at, unit in enumerate(self.plan.round(FINISH + number)):
+                running = [one for one in proven if unit.key in one.units]
+                number_of = self._number(FINISH + number)
+                jobs = [Job(CONTROL, self.plan.control, unit.spec, unit.case, number_of)]
+                jobs += [self._job(one, unit, number_of) for one in running]
+                turn = (number + at) % len(jobs)
+                for job in jobs[turn:] + jobs[:turn] if running else ():
+                    if job.identity not in self.finished:
+                        yield job
+
+    def _number(self, number: int) -> int:
+        return 0 if self.plan.deterministic else number
+
+    def _job(self, one: Comparison, unit: Unit, number: int) -> Job:
+        return Job(one.arm.label, one.arm.prompts, unit.spec, unit.case, number)
 
 
 def run(
     plan: Plan, model: Model, journal: Journal, ask: ModelOptions, shard: tuple[int, int], *, quiet: bool
 ) -> Board:
     """Run what is not in the journal yet; `shard` is the I-th of N parts of the cases, from 1."""
-    board = Board(plan)
     part, of = shard
+    # What is forced starts afresh, and is no part of the evidence that other nights go on from.
+    board = Board(plan, record=of == 1 and not plan.settings.force)
+
+    def work(jobs: Iterable[Job], what: str, most: int) -> str:
+        return run_all(
+            jobs,
+            model,
+            board.see,
+            Progress(what, most, quiet=quiet, max_usd=ask.max_usd),
+            concurrency=ask.concurrency,
+            journal=journal,
+            source="ab_test",
+            judge=Judge(model, seed=plan.settings.seed),
+        )
+
     # A shard sees only its own cases, so it cannot know when a comparison is decided.
-    jobs = board.feed(plan.order[part - 1 :: of], until_decided=of == 1)
-    board.stopped = run_all(
-        jobs,
-        model,
-        board.see,
-        Progress("A/B", plan.max_calls // of, quiet=quiet, max_usd=ask.max_usd),
-        concurrency=ask.concurrency,
-        journal=journal,
-        source="ab_test",
-        judge=Judge(model, seed=plan.settings.seed),
-    )
+    board.stopped = work(board.rounds(part, of), "A/B", plan.max_calls // of)
+    if of == 1 and not board.stopped and any(one.match.proven for one in board.comparisons):
+        board.stopped = work(board.finish(), "finishing", plan.max_finish)
     return board
 
 
@@ -144,9 +273,9 @@ def merge(plan: Plan, shards: Shards) -> Board:
     shards.check(plan.about)
     board = Board(plan)
     board.stopped = shards.stopped
-    place = {unit.key: at for at, unit in enumerate(plan.order)}
-    known = [trial for trial in shards.trials if (trial.agent, trial.case_id) in place]
-    # In the order of the plan, though no result depends on it.
-    for trial in sorted(known, key=lambda t: (place[t.agent, t.case_id], t.trial_no, t.arm)):
+    # Seen in any order: a comparison takes its cases in their turn.
+    for trial in sorted(shards.trials, key=lambda trial: trial.identity):
         board.see(trial)
+    # What is proven waits for its fresh pass, unless asking again would tell nothing.
+    deque(board.finish(), maxlen=0)
     return board

@@ -16,7 +16,7 @@ from agents.texts.variants import Variants
 from eval.ab import report as ab_report
 from eval.ab.body import body
 from eval.ab.carry_out import carry_out, finish_pending, only_one
-from eval.ab.memory import KEPT, Memory, compared
+from eval.ab.memory import Memory, compared, kept
 from eval.ab.plan import Plan, make_plan
 from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
 from eval.ab.run import Board, merge, run
@@ -157,10 +157,19 @@ def _command(plan: Plan) -> str:
     for test in plan.tests:
         if test.arms:
             words += ["--prompt", test.prompt]
-    words += ["--trials", str(settings.trials), "--alpha", f"{settings.alpha:g}"]
+    words += [
+        "--trials",
+        str(settings.trials),
+        "--rounds",
+        str(settings.rounds),
+        "--alpha",
+        f"{settings.alpha:g}",
+    ]
     words += ["--min-effect", f"{settings.min_effect:g}", "--seed", str(settings.seed)]
     if settings.split != "holdout":
         words += ["--split", settings.split]
+    for word in settings.allow:
+        words += ["--allow", word]
     if settings.offline_noise:
         words += ["--offline-noise", f"{settings.offline_noise:g}"]
     return shlex.join([*words, "--force"])
@@ -184,7 +193,8 @@ def _remember(repo: Repo, report: Report, board: Board) -> None:
         known = {one.pair for one in Memory(repo).history}
         if known.issuperset(one.pair for one in found):
             return
-    rows = [{name: getattr(one, name) for name in KEPT} for one in found]
+    answered = report.metadata.get("model_answered")
+    rows = [{**kept(test, arm), "models": answered} for test, arm in report.arms]
     summary = {"comparisons": rows, "promoted": report.promoted, "spend": plain(report.spend)}
     append_history(repo, "ab_test", summary, report.metadata)
 

@@ -212,8 +212,8 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     assert {step["name"]: step["told"] for step in told["steps"]} == {
         "agents": "2 agents ran, 0 signals and findings",
         "evals": "watcher 50 %, idler 25 %",
-        "A/B": "promote watcher B (+56.7 points)",
-        "rollup": "780 runs summed up",
+        "A/B": "promote watcher B 851c909 (+50.0 points)",
+        "rollup": "760 runs summed up",
         "critiques": "No issue in 1 critique",
         "proposals": "1 new challenger: idler B",
         "retirement": "1 retirement candidate: idler",
@@ -235,7 +235,7 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     promoted = git(checkout, "show", f"meta/prompt-ab-champion:{PROMPT}")
     assert promoted == git(checkout, "show", "main:agents/prompts/variants/watcher/B.md")
     subject = git(checkout, "log", "-1", "--format=%s", "meta/prompt-ab-champion")
-    assert subject.startswith("Promote watcher: +56.7 points (95 % CI ")
+    assert subject.startswith("Promote watcher: +50.0 points (95 % CI ")
 
     for branch in branches:
         git(checkout, "merge", "-q", "--no-edit", branch)

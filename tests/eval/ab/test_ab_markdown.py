@@ -41,10 +41,10 @@ def test_the_first_screen_is_enough_to_decide(report: dict[str, Any]) -> None:
     arm = next(arm for arm in test["arms"] if arm["promoted"])
     screen = body(report).split("\n\n")[0]
     assert all(line.startswith(">") for line in screen.splitlines())
-    assert "**Promote `solver` challenger B?**" in screen
+    assert f"**Promote `solver` challenger B {arm['sha256'][:7]}?**" in screen
     assert f"**{100 * arm['effect']:+.1f} points**" in screen
     assert f"{100 * arm['ci_low']:+.1f} .. {100 * arm['ci_high']:+.1f}" in screen
-    assert f"{arm['cases_used']} of {arm['cases_available']} cases" in screen
+    assert f"on {arm['cases_available']} unseen cases" in screen and "passed 7" in screen  # both figures
     for promise in ("cost per case", "If you merge:", "To undo:", "Model `scripted-1`", "spend $"):
         assert promise in screen
 
@@ -58,7 +58,8 @@ def test_everything_a_reviewer_may_ask_is_there(report: dict[str, Any]) -> None:
         "python -m eval.ab_testing --prompt",
     ):
         assert part in text
-    assert "| solver | C | keep |" in text
+    arm = report["tests"][0]["arms"][1]
+    assert f"| solver | C {arm['sha256'][:7]} | {arm['verdict']} |" in text
 
 
 def test_what_models_wrote_stays_text(report: dict[str, Any]) -> None:
@@ -79,7 +80,7 @@ def test_a_body_too_long_for_github_loses_whole_sections_and_says_so(report: dic
     assert len(text) < 60_000 and "Left out to fit" in text
     plain = "\n".join(_outside_code(text))
     assert plain.count("<details>") == plain.count("</details>") > 2
-    assert "**Promote `p11` challenger B?**" in text
+    assert "**Promote `p11` challenger B " in text
     assert list(check_body(text.encode())) == []
 
 

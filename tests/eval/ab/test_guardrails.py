@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,6 @@ from eval.ab.guardrails import guardrails, p95
 from eval.ab.plan import Unit
 from eval.ab.record import Guardrail, Settings
 from eval.ab.run import Pair
-from eval.ab.sequential import interval
 from eval.grading.rubric import Rubric
 from eval.grading.suite import Case
 from eval.trials.trial import Trial
@@ -67,8 +67,7 @@ def test_the_same_behaviour_passes_everything() -> None:
     [
         ("cost per case", {"cost_usd": 0.012}, True),
         ("cost per case", {"cost_usd": 0.0121}, False),
-        ("cost per case", {"cost_usd": None}, True),  # in tokens
-        ("cost per case", {"cost_usd": None, "tokens_in": 200}, False),
+        ("cost per case", {"cost_usd": None, "tokens_in": 200}, True),  # tokens are a warning
         ("p95 latency", {"latency_ms": 1500.0}, True),
         ("p95 latency", {"latency_ms": 1501.0}, False),
         ("schema-valid answers", {"rubric": Rubric({"format": 0.0}, (), 0.0, False)}, False),
@@ -81,13 +80,12 @@ def test_each_limit_on_both_sides(name: str, challenger: dict[str, Any], passed:
 
 
 def test_a_guardrail_tells_its_limit_and_what_was_measured() -> None:
-    in_tokens = " (in tokens, the price is unknown)"
     told = [
         (pairs(cost_usd=0.009), Guardrail("cost per case", "+20%", "-10.0%", True, pytest.approx(-0.1))),
         # 100 + 10 tokens before, 121 + none told now
         (
             pairs(cost_usd=None, tokens_in=121, tokens_out=None),
-            Guardrail("cost per case", "+20%", f"+10.0%{in_tokens}", True, pytest.approx(0.1)),
+            Guardrail("cost per case", "+20%", "+10.0% in tokens, the price is unknown", True),
         ),
         (
             pairs(latency_ms=1400.0),
@@ -132,14 +130,36 @@ def test_costs_with_a_gap_are_not_compared() -> None:
     assert check("cost per case", without_tokens).measured == "unknown"
 
 
-def test_one_broken_answer_in_a_hundred_is_within_the_slack_and_two_are_not() -> None:
+def test_broken_answers_block_when_they_are_sure_to_be_more_than_the_champions() -> None:
     broken = {"rubric": Rubric({"format": 0.5}, (), 0.0, False)}
-    found = check("schema-valid answers", pairs(99) + pairs(1, **broken))
-    assert found == Guardrail("schema-valid answers", ">= 99.0%", "99.0%", True, pytest.approx(0.99))
-    assert not check("schema-valid answers", pairs(98) + pairs(2, **broken)).passed
+    found = check("schema-valid answers", pairs(98) + pairs(2, **broken))  # two may be chance
+    assert found == Guardrail("schema-valid answers", ">= 99.0%", "98.0%", True, pytest.approx(0.98))
+    assert not check("schema-valid answers", pairs(97) + pairs(3, **broken)).passed
+    # sure, but less than the slack
+    assert check("schema-valid answers", pairs(397) + pairs(3, **broken)).passed
 
 
-@pytest.mark.parametrize(("after_ms", "passed"), [(299.0, True), (300.0, False)])
+def test_equally_good_challengers_are_seldom_blocked_and_worse_ones_mostly_are() -> None:
+    """Breaking 1 % of 30 cases by chance blocked three in ten by a fixed slack; here 120 passes of three trials."""
+    draw = random.Random(7)
+
+    def blocked(rate: float, cases: int) -> float:
+        marks = [Rubric({"format": float(i)}, (), 1.0, True) for i in (0, 1)]
+
+        def arm(broken: float) -> tuple[Trial, ...]:
+            return tuple(replace(PLAIN, rubric=marks[draw.random() >= broken]) for _ in range(3))
+
+        night = [
+            [replace(pair, champion=arm(0.01), challenger=arm(rate)) for pair in pairs(cases)]
+            for _ in range(120)
+        ]
+        return sum(not check("schema-valid answers", one).passed for one in night) / len(night)
+
+    assert blocked(0.01, 30) <= 0.1 and blocked(0.01, 120) <= 0.1
+    assert blocked(0.08, 120) >= 0.8
+
+
+@pytest.mark.parametrize(("after_ms", "passed"), [(300.0, True), (301.0, False)])
 def test_a_latency_is_felt_from_two_hundred_milliseconds_on(after_ms: float, passed: bool) -> None:
     fast = [
         replace(pair, champion=(replace(PLAIN, latency_ms=100.0),)) for pair in pairs(latency_ms=after_ms)
@@ -155,7 +175,8 @@ def test_exactly_enough_cases_are_enough() -> None:
     ("attempted", "limit", "passed"),
     [
         ((4, 40, 6, 40), "<= 15.0%", True),
-        ((4, 40, 7, 40), "<= 15.0%", False),
+        ((4, 40, 9, 40), "<= 15.0%", True),  # may be chance
+        ((4, 40, 12, 40), "<= 15.0%", False),
         ((0, 0, 1, 40), "<= 5.0%", True),
         ((0, 40, 0, 0), "<= 5.0%", True),
     ],
@@ -184,13 +205,11 @@ def test_a_free_champion_and_a_costly_challenger_fail() -> None:
 def test_one_agent_clearly_worse_blocks_although_the_other_gains() -> None:
     mixed = pairs(60) + pairs(40, "b", ok=False, score=0.0)
     found = check("any agent clearly worse", mixed)
-    low, high = (100 * bound for bound in interval([-1.0] * 40, 0.2))
-    assert not found.passed and found.value == -1.0
-    assert found.measured == f"b -100.0 points ({low:+.1f} .. {high:+.1f})"
+    assert not found.passed and found.value == -1.0 and found.measured == "b -100.0 points"
 
 
-@pytest.mark.parametrize(("lost", "passed"), [(1, True), (5, True), (6, False)])
-def test_an_agent_is_clearly_worse_once_the_eighty_percent_interval_says_so(lost: int, passed: bool) -> None:
+@pytest.mark.parametrize(("lost", "passed"), [(1, True), (2, False), (6, False)])
+def test_an_agent_is_clearly_worse_from_two_cases_of_forty_on(lost: int, passed: bool) -> None:
     compared = pairs(40 - lost) + pairs(lost, ok=False)
     assert check("any agent clearly worse", compared).passed is passed
 
@@ -204,7 +223,16 @@ def test_too_few_cases_and_cases_seen_before_do_not_decide() -> None:
 
 def test_an_arm_may_not_win_by_dropping_its_hard_cases() -> None:
     assert check("failed calls", pairs(), attempted=(2, 40, 4, 40)).passed
-    assert not check("failed calls", pairs(), attempted=(0, 40, 4, 40)).passed
+    assert not check("failed calls", pairs(), attempted=(0, 40, 6, 40)).passed
+
+
+def test_a_person_may_take_what_a_guardrail_blocks_and_nothing_else() -> None:
+    costly = pairs(cost_usd=0.02, latency_ms=9000.0)
+    found = {
+        one.name: one for one in guardrails(costly, 0, replace(SETTINGS, allow=("cost",)), (0, 40, 0, 40))
+    }
+    assert found["cost per case"].passed and found["cost per case"].measured.endswith("(allowed by a person)")
+    assert not found["p95 latency"].passed
 
 
 def test_p95_is_the_nearest_rank() -> None:

@@ -1,0 +1,113 @@
+"""What earlier nights have measured: pairs of scores that a comparison goes on from, and the champion's archived evals.
+
+A pair of scores is one `evaluation` row under an id made of what it is (comparison, case, round), so that a row written
+twice, by a repeated push or a run that was killed, counts once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.manifest import AgentSpec
+from agents.texts.prompt_set import PromptSet
+from eval.ab.rounds import Archive, Case
+from telemetry import logger
+from telemetry.edge.files import EVENTS, SEALED, Repo
+from telemetry.read.rows import Window, quoted
+
+LEAST_ARCHIVED = 5  # evals of a case; fewer say less than the rounds themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One pair of scores of a comparison."""
+
+    pair: str
+    round: int
+    place: int  # within its comparison, in the order in which they were weighed
+    agent: str
+    case_id: str
+    champion: float
+    challenger: float
+    night: str
+
+    @property
+    def case(self) -> Case:
+        return (self.agent, self.case_id)
+
+    @property
+    def identity(self) -> tuple[str, str, str, int]:
+        """What makes it this turn: it is on record once."""
+        return (self.pair, *self.case, self.round)
+
+
+def log_turn(turn: Turn) -> None:
+    """Put a pair of scores on record."""
+    with logger.source("ab_test"):
+        logger.log_event(
+            turn.agent,
+            turn.pair,
+            None,
+            kind="evaluation",
+            event_id="pair-" + hashlib.sha256("/".join(map(str, turn.identity)).encode()).hexdigest()[:24],
+            case_id=turn.case_id,
+            pair=turn.pair,
+            round=turn.round,
+            place=turn.place,
+            champion_score=turn.champion,
+            challenger_score=turn.challenger,
+            night=turn.night,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Turns by comparison, in their order, and the champion's mean score by agent and case."""
+
+    turns: Mapping[str, Sequence[Turn]] = field(default_factory=dict)
+    means: Mapping[Case, float] = field(default_factory=dict)
+    logged: frozenset[tuple[str, str, str, int]] = frozenset()  # turns of tonight that are on record already
+
+    def archive(self) -> Archive | None:
+        """What is known of the champion, if anything is."""
+        return self.means.get if self.means else None
+
+
+def gathered(
+    repo: Repo, pairs: Iterable[str], specs: Iterable[AgentSpec], prompts: PromptSet, night: str
+) -> Evidence:
+    """What the log holds about these comparisons from before `night`, and about the champion's texts."""
+    wanted = sorted(pairs)
+    if not wanted or not ((repo / EVENTS).exists() or (repo / SEALED).exists()):
+        return Evidence()
+    from telemetry.read import store
+
+    con = store.connect(repo, Window(kind="evaluation"), extra=True)
+    names = ", ".join(map(quoted, wanted))
+    rows = con.execute(
+        "select distinct on (event_id) extra->>'pair', cast(extra->>'round' as int), cast(extra->>'place' as int),"
+        " agent, extra->>'case_id', cast(extra->>'champion_score' as double),"
+        " cast(extra->>'challenger_score' as double), extra->>'night' from events"
+        f" where source = 'ab_test' and extra->>'pair' in ({names}) order by event_id, ts"
+    ).fetchall()
+    turns: dict[str, list[Turn]] = defaultdict(list)
+    logged = set()
+    for turn in (Turn(*row) for row in rows):
+        if turn.night == night:  # this night is run again: its trials stand in the journal
+            logged.add(turn.identity)
+        else:
+            turns[turn.pair].append(turn)
+    texts = [
+        f"(agent = {quoted(spec.name)} and prompt_hash = {quoted(prompts.hash(spec))})" for spec in specs
+    ]
+    known: list[tuple[Any, ...]] = con.execute(
+        "select agent, extra->>'case_id' as case_id, avg(cast(extra->>'score' as double)) from events where"
+        f" source = 'eval' and ({' or '.join(texts) or 'false'}) and extra->>'score' is not null"
+        f" group by all having count(*) >= {LEAST_ARCHIVED}"
+    ).fetchall()
+    in_order = {pair: sorted(found, key=lambda turn: turn.place) for pair, found in turns.items()}
+    return Evidence(in_order, {(agent, case): mean for agent, case, mean in known}, frozenset(logged))

@@ -1,0 +1,122 @@
+"""Comparisons that take more than one night: what was measured counts on, once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.ab import evidence, plan
+from telemetry import logger
+from tests.worlds import ab_world as world
+from tests.worlds.models import Scripted
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    world.make(tmp_path)
+    return tmp_path
+
+
+class Calendar:
+    """Which night it is."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.day = 1
+        patch.setattr(plan, "utc_now", lambda: f"2026-11-{self.day:02}T03:00:00.000Z")
+
+
+def turns(root: Path) -> list[dict[str, Any]]:
+    rows = map(json.loads, (root / logger.LOG_PATH).read_text().splitlines())
+    return [row for row in rows if row["kind"] == "evaluation" and "pair" in row]
+
+
+def only(report: dict[str, Any]) -> dict[str, Any]:
+    ((arm,),) = (test["arms"] for test in report["tests"])
+    return dict(arm)
+
+
+def test_an_undecided_comparison_goes_on_the_next_night(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    night = Calendar(monkeypatch)
+    model = world.use(monkeypatch, Scripted())
+    world.challenger(root, "B", "skill: 0.75\n")
+    first = only(world.run(root, "--trials", "1"))
+    assert (first["verdict"], first["rounds"]) == ("continue", 1)
+    calls = model.calls
+    night.day = 2
+    second = only(world.run(root, "--trials", "1"))
+    assert second["rounds"] == 2 and model.calls - calls <= calls
+    cases = second["cases_available"]
+    assert sorted(row["round"] for row in turns(root)) == [1] * cases + [2] * cases
+    assert [row["place"] for row in turns(root)] == list(range(1, 2 * cases + 1))
+
+
+def test_the_same_night_again_costs_no_call_and_leaves_no_row_twice(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Calendar(monkeypatch)
+    model = world.use(monkeypatch, Scripted())
+    world.challenger(root, "B", "skill: 0.75\n")
+    first, calls, rows = world.run(root, "--trials", "1"), model.calls, turns(root)
+    again = world.run(root, "--trials", "1")
+    assert model.calls == calls and turns(root) == rows
+    assert only(first)["e_value"] == only(again)["e_value"] and only(again)["verdict"] == "continue"
+
+
+def test_a_true_improvement_is_found_in_a_few_nights_and_a_repeated_row_counts_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = Calendar(monkeypatch)
+    world.use(monkeypatch, Scripted())
+    world.challenger(root, "B", "skill: 0.83\n")
+    verdicts = []
+    for night.day in range(1, 8):
+        report = world.run(root, "--trials", "1")
+        verdicts.append(only(report)["verdict"])
+        if verdicts[-1] != "continue":
+            break
+        log = root / logger.LOG_PATH  # a push that was repeated
+        log.write_text(log.read_text() + "".join(json.dumps(row) + "\n" for row in turns(root)))
+    assert verdicts[-1] == "promote" and len(verdicts) > 1 and only(report)["finished"]
+
+
+def test_an_archive_counts_only_from_enough_evals_of_the_same_text(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agents.manifest import load_manifest
+    from agents.texts.prompt_set import PromptSet
+    from telemetry.edge.files import Repo
+
+    repo = Repo(root)
+    (spec,) = load_manifest(repo).agents
+    prompts = PromptSet(repo)
+
+    def graded(case: str, score: float, text: str) -> None:
+        with logger.source("eval"):
+            logger.log_event(
+                spec.name, "r", 1.0, kind="evaluation", case_id=case, score=score, ok=True, prompt_hash=text
+            )
+
+    monkeypatch.chdir(root)
+    for score in (0.0, 1.0, 1.0, 1.0, 1.0):
+        graded("often", score, prompts.hash(spec))
+        graded("other text", score, "0" * 12)
+    graded("once", 1.0, prompts.hash(spec))
+    found = evidence.gathered(repo, ["0" * 16], [spec], prompts, "tonight")
+    assert dict(found.means) == {(spec.name, "often"): 0.8}
+
+
+def test_answers_that_nobody_can_read_settle_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Prose(Scripted):
+        async def complete(self, messages: Any, **options: Any) -> Any:
+            from agents.model.call import LLMError
+
+            self.calls += 1
+            raise LLMError("the answer is not JSON", "parse")
+
+    model = world.use(monkeypatch, Prose())
+    world.challenger(root, "B", "skill: 0.9\n")
+    arm = only(world.run(root))
+    assert arm["verdict"] == "inconclusive" and "could not be read" in arm["reason"] and model.calls
