@@ -51,6 +51,11 @@ def parser() -> cli.Parser:
     add("--split", choices=["holdout", "tune", "all"], default="holdout", help=halves)
     add_shard_flags(made, RESULTS / "ab_shards")
     add("--allow", action="append", choices=sorted(ALLOW), help="take a winner in spite of this guardrail")
+    add(
+        "--against",
+        metavar="REV",
+        help="compare this tree's prompts with those of REV; exit 1 if clearly worse",
+    )
     add("--dry-run", action="store_true", help="say what would be compared; no call, nothing written")
     add("--force", action="store_true", help="also pairs that were decided before, from the start")
     add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")
@@ -75,6 +80,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     outage = any(arm.verdict == "inconclusive" and arm.failed_calls > MAX_LOST for _, arm in report.arms)
     if report.status == "stopped" or outage:
         return cli.STOPPED
+    if report.settings.against and any(arm.ci_high < 0 for _, arm in report.arms):
+        return cli.FOUND
     return cli.BAD_INPUT if report.problems and not report.arms else cli.OK
 
 
@@ -102,7 +109,8 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
     if args.shard[1] > 1:
         lines.append("shard done; decide with --merge DIR once all are there")
     else:
-        lines.append(f"report: {FORM.markdown}" if report.arms else NOTHING)
+        told = "nothing was written" if report.settings.against else f"report: {FORM.markdown}"
+        lines.append(told if report.arms else NOTHING)
     cli.tell(args, plain(report), *lines)
 
 
@@ -158,7 +166,7 @@ def _night(args: argparse.Namespace) -> Night:
     from eval.ab.session import Night
 
     one_at_a_time(args)
-    names = ("trials", "rounds", "alpha", "min_effect", "split", "force", "allow_unpinned")
+    names = ("trials", "rounds", "alpha", "min_effect", "split", "force", "allow_unpinned", "against")
     return Night(
         prompts=tuple(args.prompt),
         settings={name: getattr(args, name) for name in names} | {"allow": tuple(args.allow or ())},

@@ -22,6 +22,7 @@ from eval.ab.rounds import PASSES
 from eval.grading.suite import Case, Suites
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.git import blobs, commit_of
 from telemetry.logger import SCORING_VERSION, utc_now
 
 CONTROL = "champion"  # the label of the control arm
@@ -121,7 +122,7 @@ def make_plan(
     for path in named:
         if path not in manifest.prompts:
             raise BadInput(f"{path}: affects no agent of agents/manifest.yaml")
-    planner = _Planner(repo, settings, model)
+    planner = _Planner(repo, settings, model, list(manifest.prompts))
     tests, problems = [], []
     for prompt in dict.fromkeys(named) or sorted(manifest.prompts):
         agents = [spec for spec in manifest.enabled() if spec.name in manifest.prompts[prompt]]
@@ -147,7 +148,8 @@ def make_plan(
     }
     order = planner.order(manifest, tests)
     night = f"{utc_now()[:10]} {settings.seed}"
-    pairs = [] if settings.force else [arm.pair for test in tests for arm in test.arms]
+    alone = settings.force or settings.against  # what is asked on the side neither takes nor leaves evidence
+    pairs = [] if alone else [arm.pair for test in tests for arm in test.arms]
     evidence = gathered(
         repo, pairs, {unit.spec.name: unit.spec for unit in order}.values(), planner.control, night
     )
@@ -158,16 +160,19 @@ def make_plan(
 class _Planner:
     """What all tests of a plan share; each file is read once."""
 
-    def __init__(self, repo: Repo, settings: Settings, model: Mapping[str, Any]) -> None:
+    def __init__(
+        self, repo: Repo, settings: Settings, model: Mapping[str, Any], prompts: Sequence[str]
+    ) -> None:
         self.settings, self.model = settings, model
-        self.control = PromptSet(repo)
+        self.tree = PromptSet(repo)
+        self.base = _texts_of(repo, settings.against, prompts) if settings.against else {}
+        self.control = self.tree.with_overrides(self.base)
         self.suites = Suites(repo, allow_unpinned=settings.allow_unpinned)
-        self.memory = None if settings.force else Memory(repo)
+        self.memory = None if settings.force or settings.against else Memory(repo)
 
     def test(self, prompt: str, agents: Sequence[AgentSpec]) -> Test:
         texts = Variants(self.control.repo, prompt)
-        champion = texts.champion()
-        found, unreadable = texts.challengers()
+        champion, found, unreadable = self._competing(prompt, texts)
         skipped = [Skipped(name, None, f"unreadable: {why}") for name, why in unreadable.items()]
         arms = []
         for one in found:
@@ -194,6 +199,16 @@ class _Planner:
         names = tuple(spec.name for spec in agents)
         return Test(prompt, champion, tuple(arms), names, tuple(skipped), self.settings.alpha)
 
+    def _competing(
+        self, prompt: str, texts: Variants
+    ) -> tuple[Variant, Sequence[Variant], Mapping[str, str]]:
+        """The champion, its challengers, and what cannot be read of them; or a revision's text against the tree's."""
+        if not self.settings.against:
+            return texts.champion(), *texts.challengers()
+        before, after = self.control.text(prompt), self.tree.text(prompt)
+        changed = [Variant(prompt, "tree", after)] if prompt in self.base and before != after else []
+        return Variant(prompt, "base", before), changed, {}
+
     def order(self, manifest: Manifest, tests: Iterable[Test]) -> tuple[Unit, ...]:
         """Every case that some arm is run on."""
         agents = {name for test in tests if test.arms for name in test.agents}
@@ -204,3 +219,11 @@ class _Planner:
             for case in self.suites.load(spec.eval_suite).part(self.settings.split)
         ]
         return tuple(units)
+
+
+def _texts_of(repo: Repo, revision: str, prompts: Sequence[str]) -> dict[str, str]:
+    """The prompts as they stand in a revision; one that is new since has nothing to be compared with."""
+    if commit_of(repo.root, revision) is None:
+        raise BadInput(f"--against {revision}: no such revision")
+    found = blobs(repo.root, [f"{revision}:{prompt}" for prompt in prompts])
+    return {prompt: text.decode() for prompt, text in zip(prompts, found, strict=True) if text is not None}

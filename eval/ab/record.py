@@ -24,6 +24,7 @@ class Settings(ABTest):
     offline_noise: float = 0.0
     force: bool = False
     allow: tuple[str, ...] = ()  # guardrails that a person takes upon themselves
+    against: str = ""  # a revision: its prompts are the champions, those of the working tree the challengers
     allow_unpinned: bool = False
 
 

@@ -247,7 +247,7 @@ def run(
     """Run what is not in the journal yet; `shard` is the I-th of N parts of the cases, from 1."""
     part, of = shard
     # What is forced starts afresh, and is no part of the evidence that other nights go on from.
-    board = Board(plan, record=of == 1 and not plan.settings.force)
+    board = Board(plan, record=of == 1 and not (plan.settings.force or plan.settings.against))
 
     def work(jobs: Iterable[Job], what: str, most: int) -> str:
         return run_all(

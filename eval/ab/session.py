@@ -29,6 +29,7 @@ from telemetry.edge.files import RESULTS, SCRATCH, Repo
 from telemetry.edge.records import plain
 from telemetry.edge.text import cell
 
+ASIDE = SCRATCH / "ab_against.jsonl"
 JOURNAL = SCRATCH / "ab_test.jsonl"  # kept after the run: the same night again costs no call
 SHARDS = RESULTS / "ab_shards"
 NOTHING = "nothing to compare"
@@ -51,7 +52,8 @@ def run_night(repo: Repo, night: Night) -> Report:
     part, of = night.shard
     sharded = of > 1
     with only_one(repo, f"ab_test-{part}-of-{of}" if sharded else "ab_test"):
-        if not sharded:
+        aside = bool(night.settings.get("against"))  # a question on the side: nothing is carried out
+        if not sharded and not aside:
             unfinished = finish_pending(repo)
             if unfinished is not None and not night.settings.get("force"):
                 _announce(unfinished)
@@ -60,7 +62,7 @@ def run_night(repo: Repo, night: Night) -> Report:
         manifest = load_manifest(repo)
         board = _measured(repo, night, manifest)
         report = _report(night, manifest, board, git)
-        if board.plan.arms and not sharded:
+        if board.plan.arms and not sharded and not aside:
             texts = {(arm.variant.prompt, arm.variant.sha256): arm.variant.text for arm in board.plan.arms}
             won = {test.prompt: texts[test.prompt, arm.sha256] for test, arm in report.winners}
             carry_out(repo, report, won)
@@ -81,7 +83,7 @@ def _measured(repo: Repo, night: Night, manifest: Manifest) -> Board:
     plan = make_plan(repo, manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
         return Board(plan)
-    path = repo / journal_file(JOURNAL, SHARDS, night.shard)
+    path = repo / journal_file(ASIDE if settings.against else JOURNAL, SHARDS, night.shard)
     with Journal(path, plan.about, resume=not settings.force) as journal:
         return run(plan, model, journal, ask, night.shard, quiet=night.quiet)
 
@@ -170,6 +172,8 @@ def _command(plan: Plan) -> str:
         words += ["--split", settings.split]
     for word in settings.allow:
         words += ["--allow", word]
+    if settings.against:
+        words += ["--against", settings.against]
     if settings.offline_noise:
         words += ["--offline-noise", f"{settings.offline_noise:g}"]
     return shlex.join([*words, "--force"])

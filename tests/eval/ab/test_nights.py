@@ -120,3 +120,34 @@ def test_answers_that_nobody_can_read_settle_nothing(root: Path, monkeypatch: py
     world.challenger(root, "B", "skill: 0.9\n")
     arm = only(world.run(root))
     assert arm["verdict"] == "inconclusive" and "could not be read" in arm["reason"] and model.calls
+
+
+def test_a_persons_own_change_is_compared_with_a_revision_and_nothing_is_carried_out(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import subprocess
+
+    from eval import ab_testing
+    from telemetry.edge import cli
+
+    world.use(monkeypatch, Scripted())
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=t", "-c", "user.email=t@localhost")
+        subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
+
+    git("init", "--quiet", "--initial-branch", "trunk")
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "base")
+    ask = ["--root", str(root), "--against", "trunk", "--trials", "2"]
+    assert ab_testing.main(ask) == cli.OK and "nothing to compare" in capsys.readouterr().out
+    (root / world.PROMPT).write_text("# solver\nskill: 0.95\n")
+    before = world.tree(root)
+    assert ab_testing.main([*ask, "--json"]) == cli.OK
+    arm = only(json.loads(capsys.readouterr().out))
+    assert (arm["variant"], arm["verdict"]) == ("tree", "promote") and world.tree(root) == before
+    (root / world.PROMPT).write_text("# solver\nskill: 0.3\n")
+    assert ab_testing.main(ask) == cli.FOUND  # a proven regression
+    assert ab_testing.main(["--root", str(root), "--against", "nowhere"]) == cli.BAD_INPUT
+    assert "--against nowhere: no such revision" in capsys.readouterr().err
+    assert not turns(root)
