@@ -1,4 +1,4 @@
-"""How often does the promotion rule err, and what does a decision cost? By simulation, against difference of means.
+"""How often does the paired test err, and what does an A/B night cost? By simulation, against difference of means.
 
 `decide` is the test of `eval/ab/sequential.py` for many simulated nights at once; test_sequential.py holds the
 two to the same answers.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 REPETITIONS = 2000
 CASES, TRIALS, ALPHA = 120, 3, 0.05
 DIFFICULTY = (1.4, 0.6)  # beta, mean 0.7: many cases nearly always right, some nearly never
-MAX_RATIO = 1.20  # of the wall time of a bare loop
+MAX_RATIO = 1.10  # of the wall time of a bare loop
 YEARS = 10  # simulated, so that one lucky year proves nothing
 
 
@@ -193,12 +193,6 @@ def main() -> list[Row]:
         f"<= {ALPHA:.0%}",
         cells[worst] <= ALPHA,
     )
-    year = years()
-    false, found = year["false"], year["found"]
-    rows.append(
-        Row("false promotions a year", f"{false:.1f}", f"{year['false, naive']:.0f}", "", "<= 5", false <= 5)
-    )
-    row("true improvements found in a year", found, "", ">= 80%", found >= 0.8)
     return [*rows, against_the_bare_loop()]
 
 
