@@ -146,8 +146,7 @@ def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
             f"on {cases} cases of {', '.join(test.agents)}"
         )
         lines += [f"  {skip.variant}: not run, {skip.reason}" for skip in test.skipped]
-    finish = f"{plan.max_finish} more to finish what is proven"
-    lines.append(f"at most {plan.max_calls} trials tonight, {finish}; nothing was called or written")
+    lines.append(f"{plan.told(asked(night, manifest).max_usd)}; nothing was called or written")
     value = {
         "tests": tests,
         "max_trials": plan.max_calls,

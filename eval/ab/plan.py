@@ -7,7 +7,9 @@ which is the control of every comparison, runs once per case and round, side by 
 
 from __future__ import annotations
 
+import json
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +22,9 @@ from eval.ab.memory import Memory, pair_of
 from eval.ab.record import Settings, Skipped
 from eval.ab.rounds import PASSES
 from eval.grading.suite import Case, Suites
+from eval.trials.results import all_known
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import Repo
+from telemetry.edge.files import RESULTS, Repo
 from telemetry.edge.git import blobs, commit_of
 from telemetry.logger import SCORING_VERSION, utc_now
 
@@ -96,7 +99,11 @@ class Plan:
     @property
     def max_calls(self) -> int:
         """Of tonight's rounds, if nothing stops early and every trial is one call."""
-        return (1 if self.deterministic else self.settings.trials) * self._of_one_round
+        return self._rounds * self._of_one_round
+
+    @property
+    def _rounds(self) -> int:
+        return 1 if self.deterministic else self.settings.trials
 
     @property
     def max_finish(self) -> int:
@@ -106,6 +113,20 @@ class Plan:
     @property
     def _of_one_round(self) -> int:
         return len(self.order) + sum(len(test.arms) * len(test.units(self.order)) for test in self.tests)
+
+    def told(self, max_usd: float | None) -> str:
+        """What tonight's rounds may take, before anything is spent; dollars by what the last evals cost."""
+        arms = Counter(agent for test in self.tests for agent in test.agents for _ in test.arms)
+        rates = {unit.spec.name: _cost_of_a_case(self.control.repo, unit.spec.name) for unit in self.order}
+        known = all_known(rates[unit.spec.name] for unit in self.order)
+        each = (
+            0.0
+            if known is None
+            else sum(cost * (1 + arms[unit.spec.name]) for cost, unit in zip(known, self.order, strict=True))
+        )
+        usd = "at a cost that no eval has measured" if known is None else f"about ${self._rounds * each:.2f}"
+        cap = "" if max_usd is None else f" (cap ${max_usd:.2f})"
+        return f"at most {self.max_calls} trials tonight, {usd}{cap}; {self.max_finish} more to finish what is proven"
 
     def round(self, slot: int) -> list[Unit]:
         """The cases of tonight's round `slot`, in its own random order; the same seed gives the same order."""
@@ -219,6 +240,15 @@ class _Planner:
             for case in self.suites.load(spec.eval_suite).part(self.settings.split)
         ]
         return tuple(units)
+
+
+def _cost_of_a_case(repo: Repo, agent: str) -> float | None:
+    """By its last eval, whole or not; None if there was none, or its price is unknown."""
+    try:
+        summary = json.loads((repo / RESULTS / f"{agent}.json").read_bytes())["summary"]
+        return float(summary["cost_usd"] / summary["counted"])
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+        return None
 
 
 def _texts_of(repo: Repo, revision: str, prompts: Sequence[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,8 @@ def _measured(repo: Repo, night: Night, manifest: Manifest) -> Board:
     plan = make_plan(repo, manifest, night.prompts, settings, model_identity(model))
     if not plan.arms:
         return Board(plan)
+    if not night.quiet:
+        print(f"A/B: {plan.told(ask.max_usd)}", file=sys.stderr)
     path = repo / journal_file(ASIDE if settings.against else JOURNAL, SHARDS, night.shard)
     with Journal(path, plan.about, resume=not settings.force) as journal:
         return run(plan, model, journal, ask, night.shard, quiet=night.quiet)

@@ -244,8 +244,13 @@ def test_a_dry_run_calls_and_writes_nothing(
     plan = json.loads(capsys.readouterr().out)
     assert plan["tests"][0]["challengers"] == ["B"] and plan["max_trials"] > 300
     assert ab_testing.main(["--root", str(root), "--dry-run"]) == cli.OK
-    assert "champion against B" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "champion against B" in told and "at a cost that no eval has measured" in told
     assert model.calls == 0 and sorted(root.rglob("*")) == before
+    rivers.put(root, "eval/results/solver.json", {"summary": {"cost_usd": 1.0, "counted": 100}})
+    assert ab_testing.main(["--root", str(root), "--dry-run", "--max-usd", "9"]) == cli.OK
+    cases = plan["max_trials"] // 6  # two arms, three rounds
+    assert f"about ${cases * 6 * 0.01:.2f} (cap $9.00)" in capsys.readouterr().out
 
 
 def test_shards_merged_decide_as_one_run(root: Path, model: world.Scripted, tmp_path: Path) -> None:
