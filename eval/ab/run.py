@@ -113,12 +113,12 @@ class Comparison:
 
     @property
     def pairs(self) -> list[Pair]:
-        """What reports show: the finishing pass, else what was run tonight, case by case."""
+        """What reports show: the finishing pass, else what was run tonight, by case, in a random order as bets need."""
         chosen = self.fresh if self.fresh else self.seen
         return [
-            Pair(unit, self.match.weights[key], tuple(chosen[key][0]), tuple(chosen[key][1]))
-            for key, unit in self.units.items()
-            if key in chosen
+            Pair(unit, self.match.weights[unit.key], tuple(chosen[unit.key][0]), tuple(chosen[unit.key][1]))
+            for unit in self.plan.round(FINISH)
+            if unit.key in chosen
         ]
 
     def number(self, round_no: int) -> int:

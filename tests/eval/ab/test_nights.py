@@ -151,3 +151,15 @@ def test_a_persons_own_change_is_compared_with_a_revision_and_nothing_is_carried
     assert ab_testing.main(["--root", str(root), "--against", "nowhere"]) == cli.BAD_INPUT
     assert "--against nowhere: no such revision" in capsys.readouterr().err
     assert not turns(root)
+
+
+def test_the_interval_of_the_only_agent_is_about_that_of_all(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.use(monkeypatch, Scripted())
+    world.challenger(root, "B", "skill: 0.9\n")
+    arm = only(world.run(root))
+    (agent,) = arm["agents"].values()
+    assert agent["difference"] == pytest.approx(arm["effect"], abs=1e-5)
+    assert agent["ci_low"] == pytest.approx(arm["ci_low"], abs=0.03)
+    assert agent["ci_high"] == pytest.approx(arm["ci_high"], abs=0.03)
