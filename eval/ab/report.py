@@ -96,7 +96,7 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         win_rate_high=None if rate is None else _rounded(rate[1]),
         rounds=result.rounds,
         finished=result.finished,
-        cases_used=len(one.match.scores),
+        cases_used=len(one.match.fresh if result.finished else one.match.scores),
         cases_available=len(one.units),
         cases_lost=len(one.lost),
         calls=len(challenger),
