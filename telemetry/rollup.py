@@ -1,8 +1,9 @@
 """Sums up how each agent is doing: rows to `telemetry/summary.json`, counts, errors, latency, cost and reward.
 
 The log is scanned once. The scan gives latency percentiles per agent, and additive cells (agent, source, day, error
-kind, scoring version) from which every other figure is folded. An unknown cost is left out of averages and counted
-as `unpriced_runs`; rewards of different scoring versions are never averaged: the newest version present is shown.
+kind, scoring version) from which most other figures are folded. An unknown cost is left out of averages and counted
+as `unpriced_runs`. Reward is field reward: an agent's is the mean over its days, as retirement has it
+(telemetry/read/field.py); evals and A/B trials have pass rates instead, and no reward.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.files import SUMMARY, Repo, here, write_json
-from telemetry.read import store
+from telemetry.read import field, store
 from telemetry.read.intervals import Mean
 from telemetry.read.rows import LAST_N, Window, in_utc, with_window_flags
 
@@ -34,7 +35,7 @@ select
     var_samp(reward) as reward_variance,
     max(ts) as last_ts,
     percentile_cont(array[0.5, 0.95, 0.99]) within group (order by latency_ms) as latency
-from lines
+from once
 group by grouping sets (
     (malformed, agent),
     (malformed, agent, source, cast(ts as date), error_kind, scoring_version)
@@ -85,7 +86,7 @@ def summary_of(repo: Repo, window: Window) -> dict[str, Any]:
             found = _scan(repo, window)
         if log is not None:
             log.close()
-    cells, latency, malformed = found
+    cells, latency, malformed, rewards = found
     return {
         "available": bool(cells),
         "generated_at": f"{in_utc(datetime.now(UTC))}Z",
@@ -97,7 +98,7 @@ def summary_of(repo: Repo, window: Window) -> dict[str, Any]:
         "errors_by_kind": _errors_by_kind(cells),
         "scoring_versions": {version: mean.n for version, mean in _rewards(cells).items()},
         "by_agent": {
-            name: _figures(own) | _of_agent(own, latency[name] or [None] * 3)
+            name: _figures(own) | _of_agent(own, latency[name] or [None] * 3, rewards.get(name))
             for name, own in _by(cells, lambda cell: cell.agent).items()
         },
         "by_source": {name: _figures(own) for name, own in _by(cells, lambda cell: cell.source).items()},
@@ -112,12 +113,27 @@ def _log_size(repo: Repo) -> int:
         return 0
 
 
-def _scan(repo: Repo, window: Window) -> tuple[list[Cell], dict[str, list[float] | None], int]:
-    """Cells, latency percentiles by agent, and the number of malformed lines, in one pass."""
+# What both questions ask of a row, so that the log is parsed once; what only retirement asks is left out.
+ONCE_SQL: Final = """
+create temp table once as select
+    malformed, agent, source, ts, as_of, case when error is not null then '' end as error, error_kind, scoring_version,
+    cost_usd, reward, latency_ms, input_hash, case when input_hash is not null then prompt_hash end as prompt_hash
+from lines
+"""
+FIELD_ROWS: Final = """
+(select *, '' as signals, 0 as signal_strength, 0 as profit_pct, '' as provider from once where not malformed)
+"""
+
+Scanned = tuple[list[Cell], dict[str, list[float] | None], int, dict[str, field.Days]]
+
+
+def _scan(repo: Repo, window: Window) -> Scanned:
+    """Cells, latency percentiles by agent, the number of malformed lines, and days in the field, in one pass."""
     cells: list[Cell] = []
     latency: dict[str, list[float] | None] = {}
     malformed = 0
     with store.connect(repo, window) as con:
+        con.execute(ONCE_SQL)
         for per_agent, bad, agent, *rest, percentiles in con.execute(CELLS_SQL).fetchall():
             if bad:
                 malformed += rest[4] if per_agent else 0
@@ -125,10 +141,11 @@ def _scan(repo: Repo, window: Window) -> tuple[list[Cell], dict[str, list[float]
                 latency[agent] = percentiles
             else:
                 cells.append(Cell(agent, *rest))
+        rows = field.by_agent(field.load(con, logger.FIELD, table=FIELD_ROWS))
     cells.sort(
         key=lambda one: (one.agent, one.source, one.day, one.error_kind or "", one.scoring_version or "")
     )
-    return cells, latency, malformed
+    return cells, latency, malformed, {agent: field.lately(own) for agent, own in rows.items()}
 
 
 def _by(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, list[Cell]]:
@@ -140,7 +157,7 @@ def _by(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, list[Cel
 
 def _rewards(cells: Iterable[Cell]) -> dict[str, Mean]:
     """The mean reward under each scoring version, the version seen last at the end."""
-    rewarded = [cell for cell in cells if cell.rewarded]
+    rewarded = [cell for cell in cells if cell.rewarded and cell.source in logger.FIELD]
     versions = _by(rewarded, lambda cell: cell.scoring_version or "unknown")
     last = sorted(versions.items(), key=lambda item: (max(cell.last_ts for cell in item[1]), item[0]))
     return {
@@ -165,10 +182,16 @@ def _figures(cells: Sequence[Cell]) -> dict[str, Any]:
     }
 
 
-def _of_agent(cells: Sequence[Cell], latency: Sequence[float | None]) -> dict[str, Any]:
-    """What is told of an agent beyond that."""
-    reward = next(reversed(_rewards(cells).values()), Mean())
+def _of_agent(
+    cells: Sequence[Cell], latency: Sequence[float | None], days: field.Days | None
+) -> dict[str, Any]:
+    """What is told of an agent beyond that, and its reward by days instead of by runs."""
+    reward = field.reward_of(days) if days else Mean()
     return {
+        "avg_reward": reward.mean if days else None,
+        "rewarded_runs": days.runs if days else 0,
+        "rewarded_days": reward.n,
+        "scoring_version": days.version if days else None,
         **{f"p{share}_latency_ms": value for share, value in zip((50, 95, 99), latency, strict=True)},
         "reward_standard_error": reward.standard_error(),
         "reward_interval_95": reward.interval(),

@@ -63,6 +63,12 @@ class Mean:
     squares: float = 0.0
 
     @classmethod
+    def of(cls, values: Sequence[float]) -> Mean:
+        """Of plain values."""
+        mean = math.fsum(values) / len(values) if values else 0.0
+        return cls(len(values), mean, math.fsum((value - mean) ** 2 for value in values))
+
+    @classmethod
     def pooled(cls, parts: Iterable[tuple[int, float, float]]) -> Mean:
         """From parts that come as (count, mean, variance): Chan, Golub and LeVeque 1979."""
         n, mean, squares = 0, 0.0, 0.0

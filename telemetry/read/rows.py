@@ -29,7 +29,8 @@ NUMBERS: Final = {
 }
 TEXTS: Final = (
     *("event_id", "kind", "agent", "run_id", "source", "error", "error_kind", "cost_source"),
-    *("price_list_version", "scoring_version", "model", "provider", "prompt_hash", "as_of", "signals"),
+    *("price_list_version", "scoring_version", "model", "provider", "prompt_hash", "input_hash"),
+    *("as_of", "signals"),
 )
 # What is summed up: here anything but a number or null makes the line malformed; elsewhere it reads as unknown.
 MEASURES: Final = ("latency_ms", "cost_usd", "reward")

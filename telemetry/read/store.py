@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 STAGING: Final = SEALED / "staging"  # a seal in progress, see telemetry.retention
 COMMIT: Final = "commit.json"  # in it: where the first sealed line stood, and where each staged file belongs
 MEMORY_LIMIT: Final = "180MB"  # of DuckDB; Python and its libraries come on top
+ADDED: Final = "input_hash"  # the column that days sealed earlier do not have
 LINE_BUFFER: Final = 2 << 20  # bytes; DuckDB holds a few per thread, and grows them up to 32 MiB a line
 
 
@@ -211,7 +212,10 @@ _TS_SQL: Final = "case when ts like '____-__-__T__:__:__%Z' then try_cast(ts as 
 def _sealed_sql(files: tuple[Path, ...], extra: bool) -> str:
     names = ", ".join(quoted(str(path)) for path in files)
     picked = ", ".join([*COLUMNS, *(["extra"] if extra else [])])
-    return f"select {picked}, false as malformed from read_parquet([{names}], hive_partitioning=false)"
+    # Days sealed before a column was added have it nowhere, or among others: there it reads as null.
+    new = f"select cast(null as {COLUMNS[ADDED]}) as {ADDED} where false"
+    rows = f"select * from read_parquet([{names}], hive_partitioning=false, union_by_name=true) union all by name {new}"
+    return f"select {picked}, false as malformed from ({rows})"
 
 
 def _empty_sql(extra: bool) -> str:

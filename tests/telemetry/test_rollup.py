@@ -78,7 +78,7 @@ def test_figures_agree_with_numpy_wherever_the_rows_lie(sealed_before: date | No
     assert summary["count"] == 3000
     for agent, figures in summary["by_agent"].items():
         own = [row for row in rows if row["agent"] == agent]
-        rewards = np.array([row["reward"] for row in own])
+        rewards = day_means(own)
         costs = [row["cost_usd"] for row in own if row["cost_usd"] is not None]
         assert figures["count"] == len(own)
         for share in (50, 95, 99):
@@ -89,13 +89,37 @@ def test_figures_agree_with_numpy_wherever_the_rows_lie(sealed_before: date | No
         assert figures["total_cost_usd"] == pytest.approx(np.sum(costs))
         assert figures["unpriced_runs"] == len(own) - len(costs)
         assert figures["avg_reward"] == pytest.approx(rewards.mean())
-        assert figures["reward_standard_error"] == pytest.approx(rewards.std(ddof=1) / np.sqrt(len(own)))
+        assert figures["reward_standard_error"] == pytest.approx(rewards.std(ddof=1) / np.sqrt(len(rewards)))
         assert figures["last_ts"] == max(row["ts"] for row in own)
         assert figures["errors_by_kind"] == dict(Counter(row["error_kind"] for row in own if row["error"]))
     by_day = Counter(row["ts"][:10] for row in rows)
     assert {day: figures["count"] for day, figures in summary["by_day"].items()} == by_day
     by_source = Counter(row["source"] for row in rows)
     assert {name: figures["count"] for name, figures in summary["by_source"].items()} == by_source
+
+
+def day_means(rows: list[dict[str, Any]]) -> Any:
+    """The mean reward of each day in the field; a time-out is no run."""
+    days: dict[str, list[float]] = {}
+    for row in rows:
+        if row["source"] in logger.FIELD and row["error_kind"] not in logger.INFRASTRUCTURE:
+            days.setdefault(row["ts"][:10], []).append(row["reward"])
+    return np.array([np.mean(own) for own in days.values()])
+
+
+def test_evals_have_no_reward_and_four_runs_of_a_day_are_one() -> None:
+    write(
+        line(source="eval", reward=0.9),
+        *(line(reward=0.8) for _ in range(3)),
+        line(reward=0.0, ts="2026-10-02T00:00:00.000Z"),
+        line(agent="reviewer", source="ab_test", reward=0.9),
+    )
+    summary = rollup.rollup()
+    figures = summary["by_agent"]["macro_watcher"]
+    assert figures["avg_reward"] == pytest.approx(0.4)
+    assert (figures["rewarded_runs"], figures["rewarded_days"]) == (4, 2)
+    assert summary["by_agent"]["reviewer"]["avg_reward"] is None
+    assert summary["by_source"]["eval"]["avg_reward"] is None
 
 
 def test_duckdb_interpolates_percentiles_as_numpy_does() -> None:

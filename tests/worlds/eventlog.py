@@ -71,6 +71,11 @@ def events(count: int, days: float = 30, seed: int = 0) -> Iterator[dict[str, An
         )
 
 
+def day(number: int) -> str:
+    """That day of a year that is long over."""
+    return (START.date() - timedelta(days=400 - number)).isoformat()
+
+
 def line(**fields: Any) -> bytes:
     return orjson.dumps(event(**fields))
 

@@ -1,0 +1,157 @@
+"""Field reward: what runs in the field earned, by agent and day; the one place where a mean reward comes from.
+
+Four runs of a day see the same world: the day is the observation, and its reward is the mean over its runs. Runs on
+the same input under the same prompt are one run, however often they are repeated. A run that failed by the agent's own
+fault found nothing: its reward is 0. Failures of the endpoint or of a data source are no runs. Rewards under different
+scoring versions are never averaged: an agent's newest version counts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from telemetry.logger import INFRASTRUCTURE
+from telemetry.read.intervals import Mean
+from telemetry.read.rows import quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+WINDOW: Final = 200  # days
+USEFUL_SIGNAL: Final = 0.2  # signal strength from which a run was of use to somebody
+
+# A row: one run as logged, or all runs of a day that said the same, their number in `runs` and their means beside it.
+Row = Mapping[str, Any]
+
+ROWS_SQL: Final = """
+select
+    agent, cast(day as varchar) as day, scoring_version, signals, shadow, runs, reward, signal_strength,
+    case when copies = runs then useful else cast(signal_strength >= {useful} as bigint) end as useful_runs,
+    least(failures, runs) as own_failures, least(unpriced, runs) as unpriced_runs,
+    cost_usd, profit_pct, provider
+from (
+    select *, case when input_hash is null then copies else 1 end as runs,
+        dense_rank() over (partition by agent, shadow order by day desc) as age
+    from (
+        select *, row_number() over (partition by agent, shadow, input_hash, prompt_hash order by ts desc) as k
+        from (
+            select
+                agent, input_hash, prompt_hash, scoring_version, signals, source = 'shadow' as shadow,
+                coalesce(try_cast(as_of as date), cast(ts as date)) as day,
+                count(*) as copies, max(ts) as ts,
+                case when input_hash is null then avg(coalesce(reward, 0)) else arg_max(coalesce(reward, 0), ts) end
+                    as reward,
+                case when input_hash is null then avg(coalesce(signal_strength, 0))
+                    else arg_max(coalesce(signal_strength, 0), ts) end as signal_strength,
+                count(*) filter (where signal_strength >= {useful}) as useful,
+                count(error_kind) as failures, count(*) - count(cost_usd) as unpriced,
+                sum(cost_usd) as cost_usd, max(profit_pct) as profit_pct, max(provider) as provider
+            from {table} as asked
+            where source in ({sources}) and (error_kind is null or error_kind not in ({foreign}))
+            group by 1, 2, 3, 4, 5, 6, 7
+        ) as alike
+    ) as numbered
+    where input_hash is null or k = 1
+) as single
+where age <= {window}
+order by agent, ts
+"""
+COLUMNS: Final = (
+    *(
+        "agent",
+        "day",
+        "scoring_version",
+        "signals",
+        "shadow",
+        "runs",
+        "reward",
+        "signal_strength",
+        "useful_runs",
+    ),
+    *("own_failures", "unpriced_runs", "cost_usd", "profit_pct", "provider"),
+)
+
+
+def load(
+    con: DuckDBPyConnection, sources: Iterable[str], window: int = WINDOW, *, table: str = "events"
+) -> list[dict[str, Any]]:
+    """The rows of each agent's last `window` days, oldest first: runs of a day that said the same are one row."""
+    sql = ROWS_SQL.format(
+        sources=", ".join(map(quoted, sources)),
+        foreign=", ".join(map(quoted, sorted(INFRASTRUCTURE))),
+        useful=USEFUL_SIGNAL,
+        window=int(window),
+        table=table,
+    )
+    return [dict(zip(COLUMNS, row, strict=True)) for row in con.execute(sql).fetchall()]
+
+
+def day_of(row: Row) -> str:
+    """The day a run stood on: `as_of` of a replayed one, else the day it ran."""
+    return str(row.get("day") or row.get("as_of") or row.get("ts") or "")[:10]
+
+
+def by_agent(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows that count, repeated runs once, in the order given."""
+    kept: dict[Any, Row] = {}
+    for number, row in enumerate(rows):
+        if row.get("error_kind") not in INFRASTRUCTURE:
+            given = row.get("input_hash")
+            key = (
+                number
+                if given is None
+                else (row["agent"], row.get("source") == "shadow", given, row.get("prompt_hash"))
+            )
+            kept.pop(key, None)  # the newest of equal runs stands for them, in its place
+            kept[key] = row
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in kept.values():
+        found[str(row["agent"])].append(row)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """An agent's last days under its newest scoring version, oldest first."""
+
+    version: str | None
+    rows: Mapping[str, Sequence[Row]]  # day -> its rows
+
+    @property
+    def runs(self) -> int:
+        return sum(map(runs, chain.from_iterable(self.rows.values())))
+
+    def rewards(self) -> list[float]:
+        """The mean reward of each day."""
+        return [mean(own) for own in self.rows.values()]
+
+
+def lately(rows: Sequence[Row], window: int = WINDOW) -> Days:
+    """One agent's rows by day; the version of its last rewarded run counts, and runs that failed under any."""
+    versions = [version for row in rows if (version := row.get("scoring_version"))]
+    current = versions[-1] if versions else None
+    days: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.get("scoring_version") in (current, None):
+            days[day_of(row)].append(row)
+    return Days(current, {day: days[day] for day in sorted(days)[-window:]})
+
+
+def runs(row: Row) -> int:
+    """How many runs a row stands for."""
+    return int(row.get("runs", 1))
+
+
+def mean(rows: Iterable[Row], name: str = "reward") -> float:
+    """The mean over the runs of some rows; what is missing is 0."""
+    known = [(float(row.get(name) or 0.0), runs(row)) for row in rows]
+    return sum(value * weight for value, weight in known) / sum(weight for _, weight in known)
+
+
+def reward_of(days: Days) -> Mean:
+    """The mean over day means: what every report, summary and table calls an agent's reward."""
+    return Mean.of(days.rewards())
