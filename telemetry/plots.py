@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 # By function of telemetry.read.figures: the picture, and why it may be missing.
 PICTURES: Final = {
-    "reward_vs_cost": ("reward_vs_cost_scatter.png", "no run has both a reward and a known cost"),
-    "reward_over_time": ("reward_over_time.png", "no run has a reward"),
+    "reward_vs_cost": (
+        "reward_vs_cost_scatter.png",
+        "no run in the field has both a reward and a known cost",
+    ),
+    "reward_over_time": ("reward_over_time.png", "no run in the field has a reward"),
     "cost_over_time": ("cost_over_time.png", "no run has a known cost"),
     "latency_by_agent": ("latency_by_agent.png", "no run has a latency"),
 }
@@ -44,7 +47,7 @@ def load(repo: Repo, window: Window) -> list[Series]:
     """Runs by agent, busiest first; agents beyond the palette are one grey series.
 
     A replayed run stands on the day it was run as of. Evals and A/B trials are exercises: they are drawn only when
-    asked for, or when there is nothing else.
+    asked for, or when there is nothing else, and without a reward: they have pass rates.
     """
     import numpy as np
 
@@ -56,7 +59,7 @@ def load(repo: Repo, window: Window) -> list[Series]:
         real = con.execute(f"select 1 from events where {production} limit 1").fetchone()
         found = con.execute(
             "select agent, coalesce(try_cast(as_of as timestamp), ts) as ts, latency_ms / 1000 as latency, cost_usd,"
-            " reward, scoring_version from events"
+            f" case when {production} then reward end as reward, scoring_version from events"
             f" where {production if real and window.source is None else 'true'} order by 2, event_id"
         ).fetchnumpy()
     agents = np.asarray(found["agent"], dtype=str)
@@ -65,7 +68,9 @@ def load(repo: Repo, window: Window) -> list[Series]:
     ts = found["ts"].astype("datetime64[ms]")
     reward = _floats(found["reward"])
     version = np.asarray(np.ma.filled(found["scoring_version"], ""), dtype=str)
-    reward[version != version[~np.isnan(reward)][-1:]] = np.nan  # never two scoring versions in one mean
+    for name in np.unique(agents):  # never two scoring versions in one mean: each agent's newest is drawn
+        own = (agents == name) & ~np.isnan(reward)
+        reward[own & (version != (version[own][-1] if own.any() else ""))] = np.nan
     values = (_floats(found["latency"]), _floats(found["cost_usd"]), reward)
 
     def series(name: str, colour: str, marker: str, own: Any) -> Series:

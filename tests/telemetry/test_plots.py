@@ -114,6 +114,20 @@ def test_only_the_newest_scoring_version_is_drawn() -> None:
     np.testing.assert_array_equal(series.reward, [np.nan, 0.5])
 
 
+def test_an_agent_with_weights_of_its_own_takes_nobody_else_off_the_charts() -> None:
+    write(
+        line(agent="a", reward=0.4, scoring_version="1.0"),
+        line(agent="b", reward=0.5, scoring_version="1.0+0.5,200,0.1,500", ts="2026-10-02T00:00:00.000Z"),
+    )
+    assert [list(series.reward) for series in plots.load(here(), Window())] == [[0.4], [0.5]]
+
+
+def test_runs_that_nobody_rewarded_are_a_sentence(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(line(reward=None, scoring_version=None), line(reward=None, scoring_version=None))
+    assert plots.main([]) == cli.OK
+    assert "not drawn: no run in the field has a reward" in capsys.readouterr().out
+
+
 def test_the_rolling_mean_agrees_with_numpy() -> None:
     values = np.random.default_rng(1).normal(size=200)
     expected = np.lib.stride_tricks.sliding_window_view(values, 20).mean(axis=1)
@@ -134,4 +148,6 @@ def test_production_runs_are_drawn_on_the_day_they_stood_on_and_exercises_only_i
     (shown,) = plots.load(here(), Window(kind="run"))
     assert [str(day)[:10] for day in shown.ts] == ["2026-03-02"] and list(shown.reward) == [0.2]
     (asked,) = plots.load(here(), Window(kind="run", source="eval"))
-    assert list(asked.reward) == [0.9]
+    assert list(asked.latency_s) == [0.001] and np.isnan(asked.reward).all(), (
+        "an eval has a pass rate, no reward"
+    )
