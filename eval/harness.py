@@ -156,7 +156,7 @@ def _tell(done: Evaluation, args: argparse.Namespace) -> None:
     cli.found(", ".join(f"{name} {100 * rate:.0f} %" for name, rate in rates.items() if rate is not None))
     providers = sorted({str(each.metadata["provider"]) for each in done.agents})
     heading = f"Eval by {', '.join(providers)}" + (f", stopped early: {done.stopped}" if done.stopped else "")
-    titles = ["agent", "counted", "passed", "success", "score", "errors", "p95 ms", "cost"]
+    titles = ["agent", "counted", "passed", "success", "empty", "score", "errors", "p95 ms", "cost"]
     job_summary(f"### {heading}\n\n{table(titles, rows)}")
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     first, *others = widths
@@ -182,6 +182,7 @@ def _line(name: str, summary: Summary) -> list[str]:
         f"{summary.counted}/{summary.planned}",
         str(summary.passed),
         shown(summary.success_rate, ".1%"),
+        shown(summary.empty_rate, ".1%"),
         shown(summary.mean_score, ".3f"),
         f"{missing} (inconclusive)" if summary.inconclusive else missing,
         shown(summary.p95_latency_ms, ".0f"),

@@ -81,6 +81,16 @@ def grade(
     return combine([given.get(at) or grade_part(one, output) for at, one in enumerate(expect)], threshold)
 
 
+def passes_empty(expect: Sequence[Mapping[str, Any]], threshold: float = PASS) -> bool:
+    """Whether who says nothing passes this case: the baseline that pass rates are read against. No judge is asked."""
+    judged = {
+        at: Part("llm_judge", one.get("path", ""), 0.0, float(one.get("weight", 1.0)), "empty")
+        for at, one in enumerate(expect)
+        if one["grader"] == "llm_judge"
+    }
+    return grade(expect, [], threshold, judged).ok
+
+
 def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:
     """Apply one grader."""
     name, path = wanted["grader"], wanted.get("path", "")

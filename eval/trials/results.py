@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from eval.grading.graders import passes_empty
 from eval.grading.suite import Case
 from eval.trials.trial import Trial
 from telemetry.edge.records import plain
@@ -45,6 +46,7 @@ class Summary:
     passed: int
     success_rate: float | None
     mean_score: float | None
+    empty_rate: float | None  # what an empty answer would have passed of the same cases
     errors: int
     errors_by_kind: Mapping[str, int]
     own_errors_by_kind: Mapping[str, int]
@@ -125,6 +127,10 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
         planned=planned,
         **plain(_rates(counted)),
         success_rate=_mean(float(trial.ok is True) for trial in counted),
+        empty_rate=_mean(
+            float(passes_empty(case.expect, case.threshold))
+            for case in (cases[trial.case_id] for trial in counted)
+        ),
         errors=errors.total(),
         errors_by_kind=dict(sorted(errors.items())),
         own_errors_by_kind=dict(sorted(Counter(t.error_kind for t in counted if t.error_kind).items())),
