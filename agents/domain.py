@@ -103,8 +103,8 @@ class Column:
 
     name: str  # in the JSON report
     title: str  # of the table's column
-    # (its runs, outcomes) -> a measurement, None for an agent that it says nothing about. A run is its row and `day`
-    # (2026-03-02: the day it was run as of, else that of its `ts`); an outcome is a line of telemetry/outcomes.jsonl.
+    # (its runs, outcomes) -> a measurement, None for an agent that it says nothing about. Runs of a `day` (2026-03-02)
+    # that said the same are one row, see telemetry/read/field.py; an outcome is a line of telemetry/outcomes.jsonl.
     measure: Callable[[Sequence[Row], Sequence[Row]], dict[str, Any] | None]
     shown: Callable[[Row], str]  # a measurement, as the table shows it
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
     from eval.ledger.decisions import Decision
     from telemetry.edge.git import Objects
 
-_REPORTS = {"ab_champion": REPORTS / "ab_test_report.json", "retirement": REPORTS / "retirement_report.json"}
+_REPORTS = {
+    "ab_champion": REPORTS / "ab_test_report.json",
+    "retirement": REPORTS / "retirement_report.json",
+    "revival": REPORTS / "revival_report.json",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +144,24 @@ def _faults(path: Path, decision: Decision, then: State) -> Iterator[str]:
             yield f"{prompt} was not the champion that was tested against"
         if decision.verdict.get("verdict") != "promote":
             yield f"its verdict is {decision.verdict.get('verdict')!r}, not 'promote'"
-    if decision.decision == "disable":
+    if decision.decision in ("disable", "revive"):
         # Not by the manifest's hash: a squash or a rebase brings together what several people changed in it.
-        if then.enabled(decision.subject) is not False or then.before().enabled(decision.subject) is False:
-            yield f"{MANIFEST} did not switch {decision.subject} off with it"
-        bound, floor = decision.verdict.get("upper_bound"), decision.verdict.get("reward_floor")
-        if bound is None or floor is None or not bound < floor:
-            yield "its verdict does not put the agent below the floor"
+        on = decision.decision == "revive"
+        if then.enabled(decision.subject) is not on or then.before().enabled(decision.subject) is on:
+            yield f"{MANIFEST} did not switch {decision.subject} {'on' if on else 'off'} with it"
+        if not _allows(decision):
+            yield f"its verdict does not put the agent {'above' if on else 'below'} the floor"
+
+
+def _allows(decision: Decision) -> bool:
+    """Whether the verdict of a retirement or a revival bears it out; decisions of earlier rules by their bound."""
+    verdict = decision.verdict
+    floor, low, high = (verdict.get(name) for name in ("reward_floor", "lower_bound", "upper_bound"))
+    if decision.decision == "revive":
+        return low is not None and floor is not None and bool(low > floor)
+    if (odds := verdict.get("odds")) is not None:
+        return bool(odds >= verdict.get("convinced", math.inf))
+    return high is not None and floor is not None and bool(high < floor)
 
 
 def audit(repo: Repo) -> list[Finding]:
@@ -180,8 +196,10 @@ def _champion(prompt: str, sha256: str, sound: Sequence[Recorded], origin: Origi
 
 
 def _disabled(agent: str, sound: Sequence[Recorded]) -> Finding:
-    for record in sound:
-        if record.decision.decision == "disable" and record.decision.subject == agent:
+    for record in sound:  # the newest first
+        if record.decision.decision in ("disable", "revive") and record.decision.subject == agent:
+            if record.decision.decision == "revive":
+                break  # whatever switched it off before has been taken back
             return Finding(agent, True, f"disabled by {record.path}")
     return Finding(agent, False, f"{MANIFEST} has enabled: false, but no decision says so")
 
@@ -216,6 +234,8 @@ def _points(value: object) -> str:
 def _evidence(verdict: Mapping[str, Any]) -> str:
     if isinstance(verdict.get("e_value"), int | float):
         return f"{verdict['e_value']:.0f}:1 on {verdict.get('cases_used')} cases"
+    if isinstance(verdict.get("odds"), int | float):
+        return f"{verdict['odds']:,.0f}:1 on {verdict.get('n')} days"
     if isinstance(verdict.get("upper_bound"), int | float):
         return f"upper bound {verdict['upper_bound']:+.3f} on {verdict.get('n')} runs"
     return ""

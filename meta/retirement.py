@@ -1,11 +1,14 @@
 """Which agents no longer earn their keep, and which retired ones do again?
 
-An agent is a candidate when it has run often enough and the upper 95 % bound of its rolling reward lies below the
-floor: a low mean alone is not evidence. Failures of the endpoint or of a data source are not held against it, runs
-under different scoring versions are never averaged. By default this only reports; `--disable` switches candidates
-off in the manifest (never one that is `execution_sensitive`) and records the decision.
+An agent is judged by days, not by runs: by what came true of what it said where that is known, else by what it claimed
+and by its suite. It is a candidate when it has run on enough days and the evidence against it is overwhelming however
+often one looks (meta/worth/evidence.py): a low mean alone is not evidence. Failures of the endpoint or of a data source
+are not held against it, runs under different scoring versions are never averaged. By default this only reports;
+`--disable` switches candidates off in the manifest, `--revive` recovered ones on again (never one that is
+`execution_sensitive`), and the decision is recorded.
 
-    active -> probation (mean below the floor) -> candidate (bound below the floor) -> retired (enabled: false)
+    active -> probation (mean below the floor) -> candidate (certainly below the floor) -> retired (enabled: false)
+    active -> loud (many outcomes, and no better than the base rate)
     retired -> revival (its shadow runs are clearly above the floor) -> active
 """
 
@@ -20,46 +23,51 @@ from pathlib import Path
 from typing import Any
 
 from eval.ledger.report import Form
-from meta.worth import assessment
-from meta.worth.assessment import MIN_N, REWARD_FLOOR, USEFUL_SIGNAL, WINDOW, assess, rolling_metrics
-from meta.worth.report import FORM, Agent, Report, Rule, form, sentence
+from meta.worth.assessment import MIN_N, REWARD_FLOOR, Graded, Grades, assess, rolling_metrics
+from meta.worth.evidence import CONVINCED
+from meta.worth.outcomes import OUTCOMES, load_outcomes
+from meta.worth.record import Agent, Report, Rule
+from meta.worth.report import FORM, REVIVAL, form, sentence
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import MANIFEST, Repo, here, write_atomic
+from telemetry.edge.files import MANIFEST, RESULTS, Repo, here, write_atomic
 from telemetry.edge.records import made, plain
-from telemetry.logger import FIELD, INFRASTRUCTURE, SOURCES
+from telemetry.logger import FIELD, SOURCES
+from telemetry.read.field import USEFUL_SIGNAL, WINDOW
 
 __all__ = ["assess", "load_events", "main", "retire_candidates", "rolling_metrics", "switch", "write_report"]
 
+EVIDENCE = ("basis", "settled_reward", "settled_share", "pass_rate", "empty_pass_rate", "odds", "lower_bound",
+            "upper_bound", "longest_silence", "scoring_version")  # fmt: skip
 LIMITS = ("min_n", "reward_floor", "window")  # set by the manifest, or on the command line
-SORT_MEMORY = "1GB"  # for ranking a million runs; the reading view alone is content with far less
+SORT_MEMORY = "1GB"  # for grouping a million runs; the reading view alone is content with far less
 
 
 def load_events(
     sources: Sequence[str] = FIELD, window: int = WINDOW, *, repo: Repo | None = None
 ) -> list[dict[str, Any]]:
-    """The last `window` counted runs of each agent that say something about it, oldest first."""
-    from telemetry.read import rows, store
+    """What each agent's last `window` days say about it, oldest first; see `telemetry.read.field`."""
+    from telemetry.read import field, rows, store
 
-    infrastructure = ", ".join(f"'{kind}'" for kind in sorted(INFRASTRUCTURE))
-    chosen = ", ".join(f"'{source}'" for source in sources)
-    columns = (
-        "agent, reward, scoring_version, cost_usd, error_kind, signal_strength, signals, profit_pct, provider"
-    )
     with store.connect(repo or here(), rows.Window(kind="run")) as con:
         con.execute(f"set memory_limit = '{SORT_MEMORY}'")
-        found = con.execute(
-            f"""
-            select {columns}, coalesce(as_of, strftime(ts, '%Y-%m-%d')) as day from (
-                select {columns}, ts, as_of, row_number() over (partition by agent order by ts desc) as k
-                from events
-                where source in ({chosen}) and (error_kind is null or error_kind not in ({infrastructure}))
-            ) ranked where k <= {int(window)} order by agent, k desc
-            """
-        ).fetchall()
-    names = [*columns.split(", "), "day"]
-    return [dict(zip(names, row, strict=True)) for row in found]
+        return field.load(con, sources, window)
+
+
+def grades_of(repo: Repo) -> Grades:
+    """How agents did when their suite was last run, by name."""
+    from meta.evidence.known import read_json
+
+    def graded(agent: str) -> Graded | None:
+        summary = (read_json(repo, RESULTS / f"{agent}.json") or {}).get("summary")
+        found = summary if isinstance(summary, dict) else {}
+        passed, counted, empty = (found.get(name) for name in ("passed", "counted", "empty_rate"))
+        return (
+            Graded(passed, counted, empty) if counted and passed is not None and empty is not None else None
+        )
+
+    return graded
 
 
 def retire_candidates(
@@ -69,8 +77,8 @@ def retire_candidates(
     from agents.manifest import load_manifest
 
     repo = Repo((here() / manifest_path).resolve().parent.parent)
-    events, outcomes = load_events(repo=repo), assessment.load_outcomes(repo)
-    rows = assess(load_manifest(repo), events, outcomes, min_n=min_n, reward_floor=reward_floor)
+    limits: dict[str, Any] = {"min_n": min_n, "reward_floor": reward_floor, "grades": grades_of(repo)}
+    rows = assess(load_manifest(repo), load_events(repo=repo), load_outcomes(repo), **limits)
     return [plain(row) for row in rows if row.state == "candidate"]
 
 
@@ -81,11 +89,11 @@ def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
     where.write(here(), made(Report, report))
 
 
-def _form(repo: Repo) -> Form[Report]:
+def _form(repo: Repo, name: str = FORM.path.stem) -> Form[Report]:
     from agents.domain import load_domain
     from agents.manifest import load_manifest
 
-    return form(load_domain(load_manifest(repo).domain).columns)
+    return form(load_domain(load_manifest(repo).domain).columns, name)
 
 
 def switch(repo: Repo, names: Sequence[str], *, enabled: bool) -> str:
@@ -100,32 +108,32 @@ def switch(repo: Repo, names: Sequence[str], *, enabled: bool) -> str:
     return edited((repo / MANIFEST).read_text(encoding="utf-8"), flip)
 
 
-def _disable(repo: Repo, rows: Sequence[Agent], rule: Rule) -> None:
+def _decide(repo: Repo, rows: Sequence[Agent], rule: Rule, report: Path, *, enabled: bool) -> None:
     """One decision per agent, with the hashes that an audit compares; the manifest itself is changed last."""
     from eval.ledger.decisions import Decision, write_decision
     from eval.ledger.provenance import GitState, packages
 
     manifest = repo / MANIFEST
-    after = switch(repo, [row.agent for row in rows], enabled=False)
+    after = switch(repo, [row.agent for row in rows], enabled=enabled)
     commit, dirty = GitState(repo).read()
     for row in rows:
+        measured = plain(row.measured) if row.measured else {}
         write_decision(
             repo,
             Decision(
-                decision="disable",
-                kind="retirement",
+                decision="revive" if enabled else "disable",
+                kind="revival" if enabled else "retirement",
                 subject=row.agent,
                 date=time.strftime("%Y-%m-%d", time.gmtime()),
                 before_sha256=_sha256(manifest.read_bytes()),
                 after_sha256=_sha256(after.encode()),
-                report_sha256=_sha256((repo / FORM.path).read_bytes()),
+                report_sha256=_sha256((repo / report).read_bytes()),
                 verdict={
                     "n": row.n,
                     "rolling_avg_reward": row.rolling_avg_reward,
-                    "upper_bound": row.measured and row.measured.upper_bound,
-                    "scoring_version": row.measured and row.measured.scoring_version,
+                    **{name: measured.get(name) for name in EVIDENCE},
                     "unique_share": row.unique and row.unique.unique_share,
-                    **{name: getattr(rule, name) for name in LIMITS},
+                    **{name: getattr(rule, name) for name in (*LIMITS, "convinced")},
                 },
                 metadata={"git_commit": commit, "git_dirty": dirty, "packages": packages()},
             ),
@@ -140,12 +148,16 @@ def _sha256(data: bytes) -> str:
 def parser() -> cli.Parser:
     """The command line."""
     parse = cli.Parser(__doc__)
-    parse.add_argument("--min-n", type=int, help=f"runs an agent needs (default: manifest, else {MIN_N})")
+    parse.add_argument("--min-n", type=int, help=f"days an agent needs (default: manifest, else {MIN_N})")
     parse.add_argument("--reward-floor", type=float, help=f"default: manifest, else {REWARD_FLOOR}")
-    parse.add_argument("--window", type=int, help=f"runs looked at (default: manifest, else {WINDOW})")
+    parse.add_argument("--window", type=int, help=f"days looked at (default: manifest, else {WINDOW})")
     parse.add_argument("--source", action="append", help=f"rows that count (default: {', '.join(FIELD)})")
-    parse.add_argument("--outcomes", type=Path, help=f"what happened next (default: {assessment.OUTCOMES})")
-    parse.add_argument("--disable", action="store_true", help="switch candidates off in the manifest")
+    parse.add_argument("--outcomes", type=Path, help=f"what happened next (default: {OUTCOMES})")
+    act = parse.add_mutually_exclusive_group()
+    act.add_argument("--disable", action="store_true", help="switch candidates off in the manifest")
+    act.add_argument(
+        "--revive", action="store_true", help="switch recovered agents on again, in a report of its own"
+    )
     return parse
 
 
@@ -165,27 +177,40 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     manifest = load_manifest(repo)
     usual: dict[str, Any] = {name: getattr(manifest.retirement, name) for name in LIMITS}
     limits = usual | {name: given for name in LIMITS if (given := getattr(args, name)) is not None}
-    rule = Rule(**limits, sources=tuple(args.source or FIELD), useful_signal=USEFUL_SIGNAL)
+    sources = tuple(args.source or FIELD)
+    rule = Rule(**limits, sources=sources, useful_signal=USEFUL_SIGNAL, convinced=CONVINCED)
     events = load_events(rule.sources, rule.window, repo=repo)
-    rows = assess(manifest, events, assessment.load_outcomes(repo, args.outcomes), **limits)
-    candidates = [row for row in rows if row.state == "candidate"]
-    doomed = [row for row in candidates if row.listed and not row.listed.execution_sensitive]
+    rows = assess(manifest, events, load_outcomes(repo, args.outcomes), **limits, grades=grades_of(repo))
+    found = {state: [row for row in rows if row.state == state] for state in ("candidate", "loud", "revival")}
+    doomed = _ours_to_switch(found["candidate"]) if args.disable else []
+    recovered = _ours_to_switch(found["revival"]) if args.revive else []
     report = Report(
         generated_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         rule=rule,
-        candidates=tuple(candidates),
+        candidates=tuple(found["candidate"]),
         agents=tuple(rows),
-        disabled=tuple(row.agent for row in doomed) if args.disable else (),
+        disabled=tuple(row.agent for row in doomed),
+        revived=tuple(row.agent for row in recovered),
         offline=any(event["provider"] == "offline" for event in events),
     )
-    _form(repo).write(repo, report)
-    if args.disable and doomed:
-        _disable(repo, doomed, rule)
-    set_output("candidates", str(len(candidates)))
-    set_output("to_decide", str(sum(row.state in ("candidate", "revival") for row in rows)))
-    job_summary((repo / FORM.markdown).read_text(encoding="utf-8"))
-    cli.tell(args, plain(report), cli.found(sentence(report)), f"Report: {FORM.markdown}")
+    set_output("candidates", str(len(report.candidates)))
+    set_output("to_decide", str(sum(map(len, found.values()))))
+    set_output("revived", str(len(recovered)))
+    if args.revive and not recovered:  # nothing is proposed, so there is nothing to report on
+        cli.tell(args, plain(report), cli.found("No retired agent earns its keep again."))
+        return cli.OK
+    form = _form(repo, (REVIVAL if args.revive else FORM).path.stem)
+    form.write(repo, report)
+    if doomed or recovered:
+        _decide(repo, doomed or recovered, rule, form.path, enabled=args.revive)
+    job_summary((repo / form.markdown).read_text(encoding="utf-8"))
+    cli.tell(args, plain(report), cli.found(sentence(report)), f"Report: {form.markdown}")
     return cli.OK
+
+
+def _ours_to_switch(rows: Sequence[Agent]) -> list[Agent]:
+    """Somebody relies on what is sensitive in execution: a person does that."""
+    return [row for row in rows if row.listed and not row.listed.execution_sensitive]
 
 
 if __name__ == "__main__":

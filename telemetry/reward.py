@@ -5,12 +5,15 @@
 Logarithms: the first cent and the first half second hurt most, and no outlier decides an average. A run whose
 cost is unknown takes no cost penalty, so its reward is an upper bound; its row says `cost_source: "unknown"` and
 the rollup counts it under `unpriced_runs`.
+
+This reward is provisional: it pays for what a run claims. Once it is known what came true, `settled_reward` pays for
+that: each claim is a bet at the base rate of what it is about, so that crying wolf every day earns nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -113,6 +116,18 @@ def reward(
         - weights.cost * math.log1p(weights.cost_scale * cost)
         - weights.latency * math.log1p(latency_ms / weights.latency_scale_ms)
     )
+
+
+def settled_reward(event: Mapping[str, Any], came: Sequence[tuple[bool, float]]) -> float | None:
+    """The reward of a run by what became of its claims, each `(came true, base rate)`; None where nothing is known.
+
+    A signal that came true counts, one that did not counts against, in the proportion that makes claims at random worth
+    nothing: at a base rate of 0.2 a hit is worth the whole signal, and a miss costs a quarter of it.
+    """
+    if not came or not is_number(event.get("reward")):
+        return None
+    won = sum((true - base) / max(base, 1 - base) for true, base in came) / len(came)
+    return float(event["reward"]) - float(event.get("signal_strength") or 0.0) * (1 - won)
 
 
 def _share(item: Mapping[Any, Any], name: str, full: float) -> float | None:

@@ -64,14 +64,21 @@ class BudgetLimits:
     max_calls: int | None = None
     max_seconds: float | None = None
 
+    def share(self, share: float) -> BudgetLimits:
+        """A part of it; no limit stays none."""
+        calls = None if self.max_calls is None else max(1, round(share * self.max_calls))
+        usd, seconds = (None if one is None else share * one for one in (self.max_usd, self.max_seconds))
+        return BudgetLimits(usd, calls, seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
     """When an agent is a candidate for retirement."""
 
-    window: int = 200
-    min_n: int = 100
+    window: int = 200  # days
+    min_n: int = 100  # days
     reward_floor: float = 0.05
+    shadow_share: float = 0.1  # of the budget, for running those that are switched off beside the others
     exempt: tuple[str, ...] = ()  # agents whose worth reward does not measure
 
 

@@ -62,15 +62,18 @@ def came_true(outcome: Row) -> tuple[str, bool] | None:
 
 
 def opportunities(runs: Sequence[Row], outcomes: Sequence[Row]) -> dict[str, Any] | None:
-    """How often an arbitrage agent finds something worth taking; None for agents of another trade."""
-    profits = [float(run["profit_pct"]) for run in runs if run.get("profit_pct") is not None]
-    if not profits:
+    """On how many days an arbitrage agent finds something worth taking; None for agents of another trade."""
+    best: dict[str, float] = {}
+    for run in runs:
+        if (profit := run.get("profit_pct")) is not None:
+            best[run["day"]] = max(float(profit), best.get(run["day"], float(profit)))
+    if not best:
         return None
-    worth = [profit for profit in profits if profit >= OPPORTUNITY_PCT]
+    worth = [profit for profit in best.values() if profit >= OPPORTUNITY_PCT]
     return {
         "threshold_pct": OPPORTUNITY_PCT,
         "per_week": len(worth) / len({run["day"] for run in runs}) * TRADING_DAYS_PER_WEEK,
-        "mean_profit_pct": sum(profits) / len(profits),
+        "mean_profit_pct": sum(best.values()) / len(best),
     }
 
 

@@ -2,74 +2,126 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-from meta.worth.report import Agent, Hits, Listed, Measured, Metrics, Unique
-from telemetry.edge.errors import BadInput
-from telemetry.edge.files import Repo
+from meta.worth.evidence import CONVINCED, against
+from meta.worth.outcomes import Known, said
+from meta.worth.record import Agent, Basis, Hits, Listed, Measured, Metrics, Unique
 from telemetry.edge.records import plain
-from telemetry.logger import INFRASTRUCTURE
+from telemetry.read import field
+from telemetry.read.field import USEFUL_SIGNAL, WINDOW, Row, day_of
 from telemetry.read.intervals import mean_lower_bound, mean_upper_bound, wilson
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
 
-WINDOW = 200  # runs
-MIN_N = 100
+MIN_N = 100  # days
 REWARD_FLOOR = 0.05
-USEFUL_SIGNAL = 0.2  # signal strength from which a run was of use to somebody
+SETTLED_SHARE = 0.5  # of the runs, from which settled reward decides
 TREND_POINTS = 40
 
-ORDER = ("candidate", "revival", "probation")  # of the states that a reader wants to see first
+ORDER = ("candidate", "revival", "loud", "probation")  # of the states that a reader wants to see first
 
-Event = Mapping[str, Any]
+NOTHING_KNOWN = Known({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """How an agent did on its suite, and how often an empty answer would have passed there."""
+
+    passed: int
+    counted: int
+    empty_rate: float
+
+    def better_than_silence(self) -> bool:
+        """Whether it passes clearly more than who says nothing."""
+        low, _ = wilson(self.passed, self.counted) or (0.0, 1.0)
+        return low > self.empty_rate
+
+
+Grades = Callable[[str], Graded | None]  # by agent; None where its suite was not run
 
 
 def rolling_metrics(
-    events: Iterable[Event], window: int = WINDOW, floor: float = math.inf
+    events: Iterable[Row], window: int = WINDOW, floor: float = math.inf
 ) -> dict[str, dict[str, Any]]:
-    """Per agent, over its last `window` runs of its latest scoring version: reward, bound, cost, usefulness.
+    """Per agent, over its last `window` days under its latest scoring version: reward, evidence, cost, usefulness.
 
-    A run that failed by the agent's own fault found nothing: its reward is 0. Infrastructure failures are skipped.
     The bound is worked out only for a mean below `floor`: above it, nothing depends on it.
     """
-    return {agent: plain(found) for agent, found in metrics_of(events, window, floor).items()}
+    found = field.by_agent(events)
+    return {agent: plain(_metrics(rows, window, floor, NOTHING_KNOWN, None)) for agent, rows in found.items()}
 
 
-def metrics_of(events: Iterable[Event], window: int, floor: float) -> dict[str, Metrics]:
-    """The same as records."""
-    by_agent: dict[str, list[Event]] = defaultdict(list)
-    for event in events:
-        if event.get("error_kind") not in INFRASTRUCTURE:
-            by_agent[str(event["agent"])].append(event)
-    return {agent: _metrics(rows, window, floor) for agent, rows in by_agent.items()}
-
-
-def _metrics(rows: Sequence[Event], window: int, floor: float) -> Metrics:
-    versions = [row.get("scoring_version") for row in rows if row.get("scoring_version")]
-    current = versions[-1] if versions else None
-    own = [row for row in rows if row.get("scoring_version") in (current, None)][-window:]
-    rewards = [float(row["reward"]) if row.get("reward") is not None else 0.0 for row in own]
-    mean = sum(rewards) / len(rewards)
-    costs = [row.get("cost_usd") for row in own]
-    known = [float(cost) for cost in costs if cost is not None]
-    useful = sum((row.get("signal_strength") or 0.0) >= USEFUL_SIGNAL for row in own)
-    measured = Measured(
-        upper_bound=mean_upper_bound(rewards) if mean < floor else None,
-        scoring_version=current,
-        other_version_runs=len(rows) - len(own) if len(rows) <= window else 0,
-        own_failures=sum(row.get("error_kind") is not None for row in own),
-        total_cost_usd=sum(known) if known else None,
-        unpriced_runs=len(costs) - len(known),
-        useful_runs=useful,
-        cost_per_useful_signal_usd=sum(known) / useful if useful and len(known) == len(costs) else None,
+def _metrics(
+    rows: Sequence[Row], window: int, floor: float, known: Known, graded: Graded | None, off: bool = False
+) -> Metrics:
+    days = field.lately(rows, window)
+    own = list(chain.from_iterable(days.rows.values()))
+    rewards = days.rewards()
+    settled, share = _settled(days, known)
+    basis: Basis = (
+        "settled_reward" if share >= SETTLED_SHARE else "reward_and_pass_rate" if graded else "reward"
     )
-    return Metrics(len(own), mean, tuple(rewards), measured)
+    judged = settled if basis == "settled_reward" else dict(zip(days.rows, rewards, strict=True))
+    values = list(judged.values())
+    found = against(values, min(floor, 0.999)) if math.isfinite(floor) else None
+    known_costs = [float(row["cost_usd"]) for row in own if row.get("cost_usd") is not None]
+    unpriced = sum(int(row.get("unpriced_runs", row.get("cost_usd") is None)) for row in own)
+    useful = sum(map(_useful, own))
+    measured = Measured(
+        runs=days.runs,
+        basis=basis,
+        settled_share=share,
+        settled_reward=_mean(list(settled.values())),
+        pass_rate=graded.passed / graded.counted if graded else None,
+        empty_pass_rate=graded.empty_rate if graded else None,
+        odds=found.odds if found else None,
+        since=list(judged)[found.start] if found else None,
+        longest_silence=_longest_silence(days),
+        upper_bound=mean_upper_bound(values) if sum(values) < floor * len(values) else None,
+        lower_bound=mean_lower_bound(values) if off else None,
+        scoring_version=days.version,
+        other_version_runs=sum(
+            field.runs(row) for row in rows if row.get("scoring_version") not in (days.version, None)
+        ),
+        own_failures=sum(int(row.get("own_failures", row.get("error_kind") is not None)) for row in own),
+        total_cost_usd=sum(known_costs) if known_costs else None,
+        unpriced_runs=unpriced,
+        useful_runs=useful,
+        cost_per_useful_signal_usd=sum(known_costs) / useful if useful and not unpriced else None,
+    )
+    return Metrics(len(rewards), field.reward_of(days).mean, tuple(rewards), measured, tuple(values))
+
+
+def _settled(days: field.Days, known: Known) -> tuple[dict[str, float], float]:
+    """The mean settled reward of each day of which anything is known, and the share of runs that are settled."""
+    own = list(chain.from_iterable(days.rows.values()))
+    by_day: dict[str, list[Row]] = defaultdict(list)
+    for row, value in zip(own, known.settled(own), strict=True):
+        if value is not None:
+            by_day[day_of(row)].append({**row, "reward": value})
+    done = sum(field.runs(row) for row in chain.from_iterable(by_day.values()))
+    return {day: field.mean(rows) for day, rows in by_day.items()}, done / days.runs
+
+
+def _useful(row: Row) -> int:
+    return int(row.get("useful_runs", (row.get("signal_strength") or 0.0) >= USEFUL_SIGNAL))
+
+
+def _longest_silence(days: field.Days) -> int:
+    """The most days in a row on which the agent ran and gave no useful signal."""
+    spoke = [any(map(_useful, rows)) for rows in days.rows.values()]
+    return max((len(list(own)) for useful, own in groupby(spoke) if not useful), default=0)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _trend(rewards: Sequence[float]) -> tuple[float, ...]:
@@ -79,118 +131,98 @@ def _trend(rewards: Sequence[float]) -> tuple[float, ...]:
     return tuple(round(sum(chunk) / len(chunk), 4) for chunk in chunks)
 
 
-def state(spec: AgentSpec, metrics: Metrics | None, min_n: int, floor: float) -> str:
+def loud(hits: Hits | None, enough: int) -> bool:
+    """Whether so many alerts have an outcome, and those come true no more often than chance has it."""
+    if hits is None or hits.alerts < enough or hits.hit_rate_interval is None:
+        return False
+    return hits.hit_rate_interval[0] <= hits.base_rate
+
+
+def state(
+    spec: AgentSpec,
+    metrics: Metrics | None,
+    min_n: int,
+    floor: float,
+    hits: Hits | None = None,
+    graded: Graded | None = None,
+) -> str:
     """Where an agent stands between active and retired."""
     if metrics is None:
         return "no_telemetry" if spec.enabled else "retired"
+    judged, measured = metrics.judged, metrics.measured
     if not spec.enabled:
-        recovered = metrics.n >= min_n and mean_lower_bound(metrics.rewards) > floor
-        return "revival" if recovered else "retired"
+        bound = measured.lower_bound
+        return "revival" if len(judged) >= min_n and bound is not None and bound > floor else "retired"
     if metrics.n < min_n:
         return "too_few_runs"
-    if metrics.rolling_avg_reward >= floor:
-        return "active"
-    bound = metrics.measured.upper_bound
-    return "candidate" if bound is not None and bound < floor else "probation"
+    if loud(hits, min_n):
+        return "loud"
+    if measured.odds is not None and measured.odds >= CONVINCED:
+        vouched = measured.basis == "reward_and_pass_rate" and graded and graded.better_than_silence()
+        return "probation" if vouched else "candidate"
+    return "active" if sum(judged) >= floor * len(judged) else "probation"
 
 
 def assess(
     manifest: Manifest,
-    events: Sequence[Event],
-    outcomes: Sequence[Event] = (),
+    events: Iterable[Row],
+    outcomes: Sequence[Row] = (),
     *,
     min_n: int = MIN_N,
     reward_floor: float = REWARD_FLOOR,
     window: int = WINDOW,
+    grades: Grades = lambda agent: None,
 ) -> list[Agent]:
-    """One row per agent of the manifest and per unknown name in the telemetry, candidates first."""
+    """One row per agent of the manifest and per unknown name in the telemetry, those to decide on first."""
     from agents.domain import load_domain
 
-    metrics = metrics_of(events, window, reward_floor)
-    unique = unique_shares(events)
+    by_agent = field.by_agent(events)
+    unique = unique_shares(chain.from_iterable(by_agent.values()))
     domain = load_domain(manifest.domain)
-    by_agent: dict[str, list[Event]] = defaultdict(list)
-    for event in events:
-        by_agent[str(event["agent"])].append({**event, "day": day_of(event)})
+    known = Known.of(outcomes, domain.came_true)
     rows = []
     for spec in manifest.agents:
-        measured, own = metrics.pop(spec.name, None), by_agent[spec.name]
-        where = state(spec, measured, min_n, reward_floor)
-        if where == "candidate" and spec.name in manifest.retirement.exempt:
+        own = [{**row, "day": day_of(row)} for row in by_agent.pop(spec.name, ())]
+        counted = own if spec.enabled else [row for row in own if _in_shadow(row)]
+        graded = grades(spec.name) if counted else None
+        measured = (
+            _metrics(counted, window, reward_floor, known, graded, not spec.enabled) if counted else None
+        )
+        hits = known.hits(counted)
+        where = state(spec, measured, min_n, reward_floor, hits, graded)
+        if where in ("candidate", "loud") and spec.name in manifest.retirement.exempt:
             where = "exempt"
-        listed = Listed(spec.execution_sensitive, hits(own, outcomes, domain.came_true))
-        alone = unique.get(spec.name, Unique())
+        row = _row(spec.name, spec.module, where, measured)
         found = {column.name: column.measure(own, outcomes) for column in domain.columns}
-        more = {"listed": listed, "unique": alone, "columns": found}
-        rows.append(_row(spec.name, spec.module, where, measured, **more))
-    rows += [_row(name, None, "not_in_manifest", metrics[name]) for name in sorted(metrics)]
+        listed = Listed(spec.execution_sensitive, hits)
+        rows.append(replace(row, listed=listed, unique=unique.get(spec.name, Unique()), columns=found))
+    for name in sorted(by_agent):
+        measured = _metrics(by_agent[name], window, reward_floor, known, None)
+        rows.append(_row(name, None, "not_in_manifest", measured))
     return sorted(rows, key=lambda row: (ORDER.index(row.state) if row.state in ORDER else 9, row.agent))
 
 
-def _row(agent: str, module: str | None, where: str, metrics: Metrics | None, **more: Any) -> Agent:
+def _in_shadow(row: Row) -> bool:
+    """Whether it ran beside the others, while it was switched off."""
+    return bool(row.get("shadow", row.get("source") == "shadow"))
+
+
+def _row(agent: str, module: str | None, where: str, metrics: Metrics | None) -> Agent:
     if metrics is None:
-        return Agent(agent, module, where, 0, None, (), **more)
+        return Agent(agent, module, where, 0, None, ())
     mean, trend = metrics.rolling_avg_reward, _trend(metrics.rewards)
-    return Agent(agent, module, where, metrics.n, mean, trend, metrics.measured, **more)
+    return Agent(agent, module, where, metrics.n, mean, trend, metrics.measured)
 
 
-OUTCOMES = Path("telemetry/outcomes.jsonl")
-
-CameTrue = Callable[[Event], tuple[str, bool] | None]  # of an outcome: what it is about, and did it happen
-
-
-def day_of(event: Event) -> str:
-    """The day a run stood on: `as_of` of a replayed one, else the day it ran."""
-    return str(event.get("day") or event.get("as_of") or event.get("ts") or "")[:10]
-
-
-def _said(event: Event) -> list[str]:
-    """The signals of a run; see telemetry.reward."""
-    return str(event.get("signals") or "").split()
-
-
-def unique_shares(events: Iterable[Event]) -> dict[str, Unique]:
+def unique_shares(rows: Iterable[Row]) -> dict[str, Unique]:
     """Per agent: distinct signals by day, and the share of them that no other agent gave the same day."""
-    said: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for event in events:
-        for key in _said(event):
-            said[day_of(event), key].add(str(event["agent"]))
+    gave: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in rows:
+        for key in said(row):
+            gave[day_of(row), key].add(str(row["agent"]))
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for agents in said.values():
+    for agents in gave.values():
         for agent in agents:
             totals[agent][0] += 1
             totals[agent][1] += len(agents) == 1
     return {agent: Unique(n, alone, alone / n) for agent, (n, alone) in totals.items()}
-
-
-def load_outcomes(repo: Repo, path: Path | None = None) -> list[dict[str, Any]]:
-    """What happened next, one JSON object a line; no file is no outcome."""
-    file = repo / OUTCOMES if path is None else path
-    if not file.exists():
-        return []
-    rows = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as problem:
-            raise BadInput(f"{file}: line {number}: not JSON: {problem}") from None
-        if not isinstance(row, dict) or not isinstance(row.get("date"), str):
-            raise BadInput(f"{file}: line {number}: date: must be a string such as 2026-03-16")
-        rows.append(row)
-    return rows
-
-
-def hits(events: Iterable[Event], outcomes: Iterable[Event], came_true: CameTrue) -> Hits | None:
-    """Hit rate of an agent's alerts and its lift over the base rate of the subjects it speaks of."""
-    happened = {(row["date"], known[0]): known[1] for row in outcomes if (known := came_true(row))}
-    said = {(day_of(event), key.split(":")[0]) for event in events for key in _said(event)}
-    alerts = said & happened.keys()
-    if not alerts:
-        return None
-    subjects = {subject for _, subject in alerts}
-    of = [came for (_, subject), came in happened.items() if subject in subjects]
-    true = sum(happened[alert] for alert in alerts)
-    rate, base = true / len(alerts), sum(of) / len(of)
-    interval = wilson(true, len(alerts))
-    lifted = (interval[0] / base, interval[1] / base) if interval and base else None
-    return Hits(len(alerts), rate, interval, base, rate / base if base else None, lifted)

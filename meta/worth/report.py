@@ -1,16 +1,15 @@
-"""The retirement report as records, and as a reviewer meets it: who should go, why, and what merging changes."""
+"""The retirement report as a reviewer meets it: who should go, who may come back, why, and what merging changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eval.ledger.report import Form
+from meta.worth.record import Agent, Report, Rule
 from telemetry.edge.files import REPORTS
-from telemetry.edge.records import INLINE
 from telemetry.edge.text import Section, cell, code, details, first_screen, fitting, some, table
 
 if TYPE_CHECKING:
@@ -22,127 +21,62 @@ MAX_ROWS = 150  # of the body's table; those to decide on come first
 STATES = {
     "candidate": "candidate",
     "revival": "earns its keep again",
-    "probation": "on probation: mean below the floor, not yet certain",
+    "loud": "loud: its alerts come true no more often than chance",
+    "probation": "on probation: below the floor, not certain",
     "active": "active",
     "exempt": "exempt by the manifest",
-    "too_few_runs": "too few runs to judge",
+    "too_few_runs": "too few days to judge",
     "no_telemetry": "in the manifest, but never ran",
     "retired": "retired",
     "not_in_manifest": "in the telemetry, but not in the manifest",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What an agent's counted runs come to, beside their number and mean reward."""
-
-    upper_bound: float | None  # None: the mean is not below the floor, so nothing depends on it
-    scoring_version: str | None
-    other_version_runs: int
-    own_failures: int
-    total_cost_usd: float | None
-    unpriced_runs: int
-    useful_runs: int
-    cost_per_useful_signal_usd: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """An agent's last runs of its latest scoring version."""
-
-    n: int
-    rolling_avg_reward: float
-    rewards: tuple[float, ...]
-    measured: Measured = field(metadata=INLINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Unique:
-    """Distinct signals by day, and how many of them no other agent gave the same day."""
-
-    signals: int = 0
-    unique_signals: int = 0
-    unique_share: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """How often alerts came true, against the base rate of the subjects they speak of."""
-
-    alerts: int
-    hit_rate: float
-    hit_rate_interval: tuple[float, float] | None
-    base_rate: float
-    lift: float | None
-    lift_interval: tuple[float, float] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """What is said of an agent of the manifest only."""
-
-    execution_sensitive: bool
-    hits: Hits | None
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """One row of the report."""
-
-    agent: str
-    module: str | None
-    state: str
-    n: int
-    rolling_avg_reward: float | None
-    trend: tuple[float, ...]  # rewards as a short curve, oldest first
-    measured: Measured | None = field(default=None, metadata=INLINE)  # None: it never ran
-    listed: Listed | None = field(default=None, metadata=INLINE)  # None: the manifest does not know it
-    unique: Unique | None = field(default=None, metadata=INLINE)
-    # What the domain measures of it, by name.
-    columns: Mapping[str, Any] | None = field(default=None, metadata=INLINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Who is a candidate."""
-
-    min_n: int
-    reward_floor: float
-    window: int
-    sources: tuple[str, ...]
-    useful_signal: float
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What `meta/reports/retirement_report.json` holds."""
-
-    generated_at: str
-    rule: Rule
-    candidates: tuple[Agent, ...]
-    agents: tuple[Agent, ...]
-    disabled: tuple[str, ...]
-    offline: bool
+BASES = {
+    "settled_reward": "settled reward: what came true of what it said",
+    "reward_and_pass_rate": "reward, and the pass rate on its suite against that of an empty answer",
+    "reward": "reward alone: neither outcomes nor a graded suite are there",
+}
 
 
 def sentence(report: Report) -> str:
     """The finding in one line."""
-    names = [row.agent for row in report.candidates]
-    if not names:
-        return f"No retirement candidate among {len(report.agents)} agents."
-    return f"{len(names)} retirement candidate{'s' * (len(names) > 1)}: {', '.join(names)}."
+    if report.revived:
+        return f"Earning their keep again: {', '.join(report.revived)}."
+    told = [
+        _counted("retirement candidate", [row.agent for row in report.candidates]),
+        _counted("loud agent", _in_state(report, "loud")),
+        _counted("agent", _in_state(report, "revival"), " worth reviving"),
+    ]
+    return "; ".join(filter(None, told)) + "." if any(told) else f"{NOBODY} {len(report.agents)} agents."
+
+
+NOBODY = "No retirement candidate among"
+
+
+def _counted(what: str, names: Sequence[str], then: str = "") -> str:
+    return f"{len(names)} {what}{'s' * (len(names) > 1)}{then}: {', '.join(names)}" if names else ""
+
+
+def _in_state(report: Report, state: str) -> list[str]:
+    return [row.agent for row in report.agents if row.state == state]
 
 
 def markdown(report: Report, columns: Sequence[Column] = ()) -> str:
     """The pull request's body; `columns` are those that the domain adds to the table."""
-    parts = [Section(_candidate(row, report.rule), 40, code(row.agent)) for row in report.candidates]
-    return fitting([_headline(report), *parts, _table(report, columns), _method(report.rule)], str(FORM.path))
+    shown = [row for row in report.agents if row.agent in report.revived] or [
+        *report.candidates,
+        *(row for row in report.agents if row.state in ("loud", "revival")),
+    ]
+    parts = [Section(_evidence(row, report.rule), 40, code(row.agent)) for row in shown]
+    path = str((REVIVAL if report.revived else FORM).path)
+    return fitting([_headline(report), *parts, _table(report, columns), _method(report.rule)], path)
 
 
-def form(columns: Sequence[Column]) -> Form[Report]:
+def form(columns: Sequence[Column], name: str = "retirement_report") -> Form[Report]:
     """The report with the columns of a domain in its table."""
     return Form(
-        REPORTS / "retirement_report.json",
+        REPORTS / f"{name}.json",
         Path(__file__).parents[1] / "retirement_report.schema.json",
         Report,
         partial(markdown, columns=columns),
@@ -150,42 +84,71 @@ def form(columns: Sequence[Column]) -> Form[Report]:
 
 
 FORM = form(())
+REVIVAL = form((), "revival_report")
 
 
 def _headline(report: Report) -> str:
-    disabled = _named(report.disabled)
-    revived = _named(row.agent for row in report.agents if row.state == "revival")
-    if not report.candidates:
-        told = [f"**{sentence(report)}** Nothing to decide."]
+    disabled, revived = _named(report.disabled), _named(report.revived)
+    loud, ready = _named(_in_state(report, "loud")), "" if revived else _named(_in_state(report, "revival"))
+    certain = f"Evidence of more than {report.rule.convinced:g} to 1 that the reward floor is not earned."
+    if revived:
+        told = [
+            f"**Bring {revived} back?** Its shadow runs are above the reward floor with 95 % confidence.",
+            f"**If you merge:** {revived} runs again (`enabled: true` in `agents/manifest.yaml`).",
+            "**To undo:** revert this commit; nothing else changes.",
+        ]
     elif disabled:
         told = [
-            f"**Retire {disabled}?** Below the reward floor with 95 % confidence.",
+            f"**Retire {disabled}?** {certain}",
             f"**If you merge:** {disabled} stops running (`enabled: false` in `agents/manifest.yaml`).",
             "**To undo:** revert this commit; nothing else changes.",
         ]
-    else:
+    elif report.candidates:
         names = _named(row.agent for row in report.candidates)
         told = [
-            f"**Retirement candidates: {names}.** Below the reward floor with 95 % confidence.",
+            f"**Retirement candidates: {names}.** {certain}",
             "**If you merge:** only this report changes. To retire: run the workflow with `mode: disable`.",
+        ]
+    else:
+        told = [
+            f"**{NOBODY} {len(report.agents)} agents.**" + (" Nothing to decide." * (not loud and not ready))
         ]
     return first_screen(
         *told,
-        revived and f"**Worth reviving:** {revived}: its shadow runs are clearly above the floor.",
+        loud
+        and f"**Loud: {loud}.** Many outcomes, and no better than chance: ask more of the prompt, or retire it.",
+        ready and f"**Worth reviving:** {ready}; a draft of its own sets `enabled: true`.",
         "Measured on the **offline model** (`provider: offline`): it shows the mechanism, not the world."
         if report.offline
         else "",
     )
 
 
-def _candidate(row: Agent, rule: Rule) -> str:
+def _evidence(row: Agent, rule: Rule) -> str:
+    """What is known of an agent that somebody has to decide on."""
     measured, listed, unique = row.measured, row.listed, row.unique
     lines = [f"### {code(row.agent)}", ""]
     if measured is not None:
         lines.append(
-            f"`{spark(row.trend)}` reward over its last {row.n} runs: mean **{_signed(row.rolling_avg_reward)}**, "
-            f"upper 95 % bound **{_signed(measured.upper_bound)}**, floor {rule.reward_floor:+.3f}."
+            f"`{spark(row.trend)}` reward over its last {row.n} days ({measured.runs} runs): mean "
+            f"**{_signed(row.rolling_avg_reward)}**, floor {rule.reward_floor:+.3f}."
         )
+        lines.append(f"- Judged by {BASES[measured.basis]}.")
+        if measured.settled_reward is not None:
+            settled = f"{_signed(measured.settled_reward)}** ({_pct(measured.settled_share)} of its runs are settled)"
+            lines.append(f"- Settled reward: **{settled}.")
+        if measured.pass_rate is not None:
+            empty = f"an empty answer passes {_pct(measured.empty_pass_rate)}"
+            lines.append(f"- Passes {_pct(measured.pass_rate)} of its suite; {empty}.")
+        if measured.lower_bound is not None:
+            lines.append(
+                f"- Lower 95 % bound of what it earns in shadow: **{_signed(measured.lower_bound)}**."
+            )
+        elif measured.odds is not None:
+            lines.append(
+                f"- Evidence that it does not earn the floor: {measured.odds:,.0f} to 1 since {measured.since}."
+            )
+        lines.append(f"- Longest silence: {measured.longest_silence} days without a useful signal.")
     if unique is not None and unique.unique_share is not None:
         lines.append(
             f"- {unique.unique_signals} of its {unique.signals} signals were given by no other agent the same day "
@@ -199,15 +162,25 @@ def _candidate(row: Agent, rule: Rule) -> str:
             f"base rate {_pct(hit.base_rate)}{lift}."
         )
     if measured is not None:
-        useful = f"{measured.useful_runs} of {row.n}"
+        useful = f"{measured.useful_runs} of {measured.runs}"
         lines.append(f"- Useful runs: {useful}; cost per useful signal: {_cost(row)}.")
     if listed is not None and listed.execution_sensitive:
-        lines.append("- `execution_sensitive`: never switched off automatically.")
+        lines.append("- `execution_sensitive`: never switched automatically.")
     return "\n".join(lines)
 
 
 def _table(report: Report, columns: Sequence[Column]) -> Section:
-    titles = ["agent", "state", "runs", "mean reward", "upper bound", "unique signals", "hit rate (base)"]
+    titles = [
+        "agent",
+        "state",
+        "days",
+        "reward",
+        "settled",
+        "odds against",
+        "longest silence",
+        "passed (empty)",
+    ]
+    titles += ["unique signals", "hit rate (base)"]
     titles += [*(column.title for column in columns), "cost per useful signal"]
     rows = [_cells(row, columns) for row in report.agents[:MAX_ROWS]]
     more = len(report.agents) - len(rows)
@@ -223,7 +196,10 @@ def _cells(row: Agent, columns: Sequence[Column]) -> list[str]:
         STATES[row.state],
         str(row.n),
         _signed(row.rolling_avg_reward),
-        _signed(row.measured.upper_bound if row.measured else None),
+        _signed(row.measured.settled_reward if row.measured else None),
+        _odds(row.measured.odds if row.measured else None),
+        str(row.measured.longest_silence) if row.measured else "–",
+        _passed(row),
         _pct(row.unique.unique_share if row.unique else None),
         f"{_pct(hit.hit_rate)} ({_pct(hit.base_rate)})" if hit else "–",
         *(column.shown(found[column.name]) if found.get(column.name) else "–" for column in columns),
@@ -234,11 +210,16 @@ def _cells(row: Agent, columns: Sequence[Column]) -> list[str]:
 def _method(rule: Rule) -> str:
     return details(
         "How this was decided, and how to reproduce it",
-        f"An agent is a candidate when it has at least {rule.min_n} counted runs and the upper 95 % bound of its "
-        f"mean reward over the last {rule.window} runs lies below {rule.reward_floor:g}. Counted sources: "
-        f"{', '.join(rule.sources)}. Failures of the endpoint or of a data source are left out; a run the agent "
-        "broke itself counts as reward 0. The bound holds for any distribution of rewards (by betting), so an agent "
-        "exactly at the floor is flagged in at most 5 % of windows.\n\n"
+        "A day is one observation: the mean over its runs; runs on the same input under the same prompt are one run. "
+        f"An agent is a candidate when it has at least {rule.min_n} days and the evidence that it no longer earns "
+        f"{rule.reward_floor:g} a day reaches {rule.convinced:g} to 1 within its last {rule.window} days. The evidence "
+        "is an e-detector: it may be looked at every week, and an agent that speaks in spells is given more time. "
+        f"Counted sources: {', '.join(rule.sources)}. Failures of the endpoint or of a data source are left out; a run "
+        "the agent broke itself counts as reward 0.\n\n"
+        "Where the outcomes of at least half the runs are known, settled reward decides: a signal that came true "
+        "counts, one that did not counts against, by odds at which claims at random earn nothing. Else reward decides, "
+        "and an agent that passes clearly more of its suite than an empty answer would is no candidate. Loud is who "
+        f"has outcomes of at least {rule.min_n} alerts that came true no more often than the base rate.\n\n"
         f"`python -m meta.retirement --min-n {rule.min_n} --reward-floor {rule.reward_floor:g} "
         f"--window {rule.window}`",
     )
@@ -260,6 +241,16 @@ def _pct(share: float | None) -> str:
 
 def _signed(value: float | None) -> str:
     return "–" if value is None else f"{value:+.3f}"
+
+
+def _odds(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}:1"
+
+
+def _passed(row: Agent) -> str:
+    if row.measured is None or row.measured.pass_rate is None:
+        return "–"
+    return f"{_pct(row.measured.pass_rate)} ({_pct(row.measured.empty_pass_rate)})"
 
 
 def _cost(row: Agent) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 from agents import market as worth
 from agents.market import SIGNALS
-from meta.worth import assessment
+from meta.worth.outcomes import Known
+from telemetry.read.field import day_of
 from telemetry.reward import items
 
 
@@ -35,7 +36,7 @@ def test_what_came_true_and_what_filled_by_hand() -> None:
         {"agent": "m", "ts": f"2026-03-{day:02d}T06:00:00Z", "signals": "VIX:risk_off BTC:a>b"}
         for day in (2, 3, 4, 5)
     ]
-    hit = assessment.hits(alerts, outcomes, worth.came_true)
+    hit = Known.of(outcomes, worth.came_true).hits(alerts)
     assert hit is not None and (hit.alerts, hit.hit_rate, hit.base_rate) == (4, 0.5, 0.2)
-    fill = worth.fills([{**run, "day": assessment.day_of(run)} for run in alerts], outcomes)
+    fill = worth.fills([{**run, "day": day_of(run)} for run in alerts], outcomes)
     assert fill is not None and (fill["named"], fill["fill_rate"]) == (2, 0.5)

@@ -17,6 +17,7 @@ from meta import audit, prompt_variant_manager, retirement
 from meta import prompt_variant_manager as manager
 from telemetry.edge.files import Repo, here, write_atomic
 from telemetry.logger import log_event
+from tests.worlds.eventlog import day
 
 PROMPT = "agents/prompts/watcher.md"
 REPORT = "meta/reports/ab_test_report.json"
@@ -184,8 +185,8 @@ def moved_on(root: Path) -> None:
 
 
 def retire(agent: str) -> None:
-    for _ in range(120):
-        log_event(agent, "r", 1.0, cost_usd=0.0, reward=0.0)
+    for number in range(120):
+        log_event(agent, "r", 1.0, cost_usd=0.0, reward=0.0, as_of=day(number))
     assert retirement.main(["--disable", "--quiet"]) == 0
 
 
@@ -272,7 +273,7 @@ def test_a_retirement_that_its_commit_does_not_bear_out_does_not_count(checkout:
     (path,) = (checkout / "meta/decisions").glob("*.json")
     row = json.loads(path.read_text())
     if fault == "verdict":
-        row["verdict"]["upper_bound"] = row["verdict"]["reward_floor"]
+        row["verdict"]["odds"] = row["verdict"]["convinced"] - 1
     if fault == "other agent":
         row["subject"] = "watcher"
     path.write_text(json.dumps(row))

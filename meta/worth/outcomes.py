@@ -1,0 +1,92 @@
+"""What became of what agents said: alerts that came true, and what their runs were worth in the end."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta.worth.record import Hits
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import Repo
+from telemetry.read.field import Row, day_of
+from telemetry.read.intervals import wilson
+from telemetry.reward import settled_reward
+
+OUTCOMES = Path("telemetry/outcomes.jsonl")
+
+CameTrue = Callable[[Row], tuple[str, bool] | None]  # of an outcome: what it is about, and did it happen
+
+
+def load_outcomes(repo: Repo, path: Path | None = None) -> list[dict[str, Any]]:
+    """What happened next, one JSON object a line; no file is no outcome."""
+    file = repo / OUTCOMES if path is None else path
+    if not file.exists():
+        return []
+    rows = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as problem:
+            raise BadInput(f"{file}: line {number}: not JSON: {problem}") from None
+        if not isinstance(row, dict) or not isinstance(row.get("date"), str):
+            raise BadInput(f"{file}: line {number}: date: must be a string such as 2026-03-16")
+        rows.append(row)
+    return rows
+
+
+def said(row: Row) -> list[str]:
+    """The signals of a run; see telemetry.reward."""
+    return str(row.get("signals") or "").split()
+
+
+def subjects(row: Row) -> set[str]:
+    """What a run speaks of."""
+    return {key.split(":")[0] for key in said(row)}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known to have happened, or not: by day and subject, and how often by subject."""
+
+    happened: Mapping[tuple[str, str], bool]
+    base: Mapping[str, float]
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Row], came_true: CameTrue) -> Known:
+        happened = {(row["date"], known[0]): known[1] for row in outcomes if (known := came_true(row))}
+        by_subject: dict[str, list[bool]] = defaultdict(list)
+        for (_, subject), came in happened.items():
+            by_subject[subject].append(came)
+        return cls(happened, {subject: sum(own) / len(own) for subject, own in by_subject.items()})
+
+    def hits(self, rows: Iterable[Row]) -> Hits | None:
+        """Hit rate of an agent's alerts and its lift over the base rate of the subjects it speaks of."""
+        alerts = {(day_of(row), subject) for row in rows for subject in subjects(row)} & self.happened.keys()
+        if not alerts:
+            return None
+        spoken = {subject for _, subject in alerts}
+        of = [came for (_, subject), came in self.happened.items() if subject in spoken]
+        true = sum(self.happened[alert] for alert in alerts)
+        rate, base = true / len(alerts), sum(of) / len(of)
+        interval = wilson(true, len(alerts))
+        lifted = (interval[0] / base, interval[1] / base) if interval and base else None
+        return Hits(len(alerts), rate, interval, base, rate / base if base else None, lifted)
+
+    def settled(self, rows: Sequence[Row]) -> list[float | None]:
+        """The settled reward of each row of one agent; None while it is open.
+
+        A run that said nothing is settled, at its reward, once the day is known for anything the agent speaks of.
+        """
+        spoken = set().union(*map(subjects, rows)) & self.base.keys() if self.base else set()
+        return [self._settled(row, spoken) for row in rows]
+
+    def _settled(self, row: Row, spoken: set[str]) -> float | None:
+        day, claims = day_of(row), subjects(row)
+        known = {subject for subject in claims or spoken if (day, subject) in self.happened}
+        if not claims:
+            return float(row.get("reward") or 0.0) if known else None
+        return settled_reward(row, [(self.happened[day, one], self.base[one]) for one in sorted(known)])
