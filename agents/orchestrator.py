@@ -43,7 +43,11 @@ def parser() -> cli.Parser:
     )
     add("--as-of", metavar="DAY", help="a day of the sample (default: its last)")
     add("--replay", type=cli.whole(1), metavar="N", help="back-test the last N days of the sample")
-    add("--shadow", action="store_true", help="run the disabled agents, with source `shadow`")
+    add(
+        "--shadow",
+        action="store_true",
+        help="run the disabled agents, with source `shadow`, on a share of the budget",
+    )
     add(
         "--timeout-s",
         type=cli.number(),
@@ -104,7 +108,8 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
     # A deployment is live; a replay or a chosen day is always of the sample.
     usual = "snapshot" if args.replay or args.as_of else os.environ.get("RATCHET_SOURCE_MODE") or "snapshot"
     source = (domain.open_source or open_files)(args.source_mode or usual, repo.root)
-    asked = model_options(args).within(manifest.budget)
+    budget = manifest.budget.share(manifest.retirement.shadow_share) if args.shadow else manifest.budget
+    asked = model_options(args).within(budget)
     model = asked.model((spec.model for spec in chosen), domain.analysts)
     try:
         days = source.days()
@@ -157,7 +162,7 @@ def _report(results: Sequence[Result], watchers: Collection[str], args: argparse
     ran = len({result.agent for result in results})
     items = sum(len(result.output or ()) for result in results)
     names = ", ".join(dict.fromkeys(result.agent for result in failed))
-    cli.found(f"{ran} agents ran, {items} signals and findings" + (f"; failed: {names}" if names else ""))
+    cli.found(f"{ran} agent{'s' * (ran != 1)} ran, {items} signals and findings" + (f"; failed: {names}" if names else ""))
     if args.json:
         shown = [_shown(result) for result in results]
         print(json.dumps({"results": shown, "failed": len(failed)}, allow_nan=False))

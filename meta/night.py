@@ -65,7 +65,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         diary.results.clear()
     stage = InPlace(root) if args.apply else Stage(root)
     with stage:
-        night = steps(options, no_history(repo))
+        night = steps(options, no_history(repo), shadow=len(manifest.enabled()) < len(manifest.agents))
         shown = Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:

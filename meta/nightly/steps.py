@@ -44,8 +44,11 @@ class Result:
     again: bool = False  # found done from an earlier run of this night
 
 
-def steps(options: Sequence[str], replay: bool) -> tuple[Step, ...]:
-    """The night in order; `options` go to every script that calls a model."""
+def steps(options: Sequence[str], replay: bool, shadow: bool = False) -> tuple[Step, ...]:
+    """The night in order; `options` go to every script that calls a model.
+
+    `shadow`: there are disabled agents. They run beside the others, and one that recovered is proposed for revival.
+    """
 
     def asking(module: str, *flags: str) -> tuple[tuple[str, ...], ...]:
         return ((module, *flags, *options),)
@@ -55,7 +58,12 @@ def steps(options: Sequence[str], replay: bool) -> tuple[Step, ...]:
         agents = asking("agents.orchestrator", "--replay", str(REPLAY_DAYS)) + agents
     critiques = str(REPORTS / "cross_critiques.json")
     charts = (("telemetry.plots", "--last-n", "0"),)
-    return (
+    beside = (
+        Step("shadow", "running the disabled agents beside them", asking("agents.orchestrator", "--shadow")),
+        Step("revival", "asking who earns their keep again", (("meta.retirement", "--revive"),),
+             needs=("shadow",), kind="revival"),
+    )  # fmt: skip
+    night = (
         Step("agents", "running the agents", agents, look=f"{OUTPUTS}/"),
         Step("evals", "grading them on their suites", asking("eval.harness", "--resume"), look=f"{RESULTS}/"),
         Step("A/B", "testing challengers against champions", asking("eval.ab_testing"), kind="ab_champion"),
@@ -68,6 +76,7 @@ def steps(options: Sequence[str], replay: bool) -> tuple[Step, ...]:
              needs=("agents",), kind="retirement"),
         Step("charts", "drawing", charts, look=f"{CHARTS}/", only_data=True),
     )  # fmt: skip
+    return (night[0], *beside, *night[1:]) if shadow else night
 
 
 def run_step(step: Step, stage: InPlace) -> Result:

@@ -15,6 +15,7 @@ from telemetry.edge.files import Repo, working_in
 from tests.github.act_night import Night, toy_tree
 from tests.worlds import proposal_repo as repo
 from tests.worlds.ab_world import run, verdicts
+from tests.worlds.eventlog import day
 from tests.worlds.world import with_agents_of
 
 
@@ -119,9 +120,9 @@ def test_a_sandbox_with_nothing_to_patch_opens_nothing(night: Night) -> None:
 def push_idle_runs(night: Night, agent: str, n: int = 150) -> None:
     """Telemetry of an agent that never finds anything, as earlier nights left it on the data branch."""
     with working_in(night.tree), logger.source("replay"):
-        for _ in range(n):
-            run = logger.new_run_id()
-            logger.log_event(agent=agent, run_id=run, latency_ms=400.0, cost_usd=0.001, reward=-0.1)
+        for number in range(n):
+            fields = {"cost_usd": 0.001, "reward": -0.1, "as_of": day(number)}
+            logger.log_event(agent=agent, run_id=logger.new_run_id(), latency_ms=400.0, **fields)
     assert sync.push(night.tree)
     (night.tree / logger.LOG_PATH).unlink()
 

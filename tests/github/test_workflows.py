@@ -93,6 +93,7 @@ def test_a_schedule_without_dispatch_is_a_problem() -> None:
 CALLERS = {
     "prompt_ab_test": "ab_champion",
     "agent_retirement": "retirement",
+    "agent_revival": "revival",
     "cross_critiques": "critiques",
     "prompt_proposals": "proposals",
     "sandbox_patch": "sandbox",
