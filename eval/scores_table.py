@@ -1,7 +1,7 @@
 """Shows whether the suites tell a good prompt from a bad one: champion beside naive and best known.
 
-The naive and best known prompts are `eval/baselines/<agent>.{naive,best}.md`. Runs on the offline model and writes
-nothing.
+What an empty answer passes stands beside them: it is what a pass rate is read against. The naive and best known prompts
+are `eval/baselines/<agent>.{naive,best}.md`. Runs on the offline model and writes nothing.
 """
 
 from __future__ import annotations
@@ -16,17 +16,35 @@ from telemetry.edge.files import BASELINES, Repo, working_in
 from telemetry.edge.text import table
 
 if TYPE_CHECKING:
+    from eval.grading.suite import Case
     from eval.trials.pool import Job
 
 ARMS = ("naive", "champion", "best")
+SHOWN = (*ARMS, "empty")
 SPLITS = ("tune", "holdout")
 
 Scores = dict[str, dict[str, dict[str, float]]]  # agent -> arm -> split -> share of cases passed
 
 
 def scores(repo: Repo) -> Scores:
-    """Pass rates of every agent that has both baselines."""
-    return pass_rates(list(_jobs(repo)))
+    """Pass rates of every agent that has both baselines, and of who answers nothing."""
+    jobs = list(_jobs(repo))
+    found = pass_rates(jobs)
+    for agent in found:
+        found[agent]["empty"] = silence([job.case for job in jobs if job.spec.name == agent])
+    return found
+
+
+def silence(cases: Sequence[Case]) -> dict[str, float]:
+    """By split, the share of cases that an empty answer passes."""
+    from eval.grading.graders import passes_empty
+
+    halves = {half: [case for case in cases if case.split == half] for half in SPLITS}
+    return {
+        half: sum(passes_empty(case.expect, case.threshold) for case in own) / len(own)
+        for half, own in halves.items()
+        if own
+    }
 
 
 def pass_rates(jobs: Sequence[Job]) -> Scores:
@@ -56,11 +74,11 @@ def scores_table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     rows = (
         [
             agent,
-            *(" / ".join(f"{arms[arm][half]:.0%}" for half in SPLITS if half in arms[arm]) for arm in ARMS),
+            *(" / ".join(f"{arms[arm][half]:.0%}" for half in SPLITS if half in arms[arm]) for arm in SHOWN),
         ]
         for agent, arms in found.items()
     )
-    return table(["agent", "naive", "champion", "best known"], rows)
+    return table(["agent", "naive", "champion", "best known", "empty answer"], rows)
 
 
 def _jobs(repo: Repo) -> Iterator[Job]:

@@ -3,7 +3,7 @@
 The log is scanned once. The scan gives latency percentiles per agent, and additive cells (agent, source, day, error
 kind, scoring version) from which most other figures are folded. An unknown cost is left out of averages and counted
 as `unpriced_runs`. Reward is field reward: an agent's is the mean over its days, as retirement has it
-(telemetry/read/field.py); evals and A/B trials have pass rates instead, and no reward.
+(telemetry/read/field.py), and over the last N runs in the field; evals and A/B trials have pass rates instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
@@ -141,7 +141,11 @@ def _scan(repo: Repo, window: Window) -> Scanned:
                 latency[agent] = percentiles
             else:
                 cells.append(Cell(agent, *rest))
-        rows = field.by_agent(field.load(con, logger.FIELD, table=FIELD_ROWS))
+        found = [] if window.last_n else field.load(con, logger.FIELD, table=FIELD_ROWS)
+    if window.last_n:  # a night of evals must not crowd out the days before it
+        with store.connect(repo, replace(window, among=logger.FIELD)) as con:
+            found = field.load(con, logger.FIELD)
+    rows = field.by_agent(found)
     cells.sort(
         key=lambda one: (one.agent, one.source, one.day, one.error_kind or "", one.scoring_version or "")
     )

@@ -50,11 +50,13 @@ class Window:
     since: datetime | None = None
     source: str | None = None
     kind: str | None = None
+    among: tuple[str, ...] = SOURCES  # the sources that count
 
     def matches(self, event: dict[str, Any]) -> bool:
         return (
             (self.kind is None or event["kind"] == self.kind)
             and (self.source is None or event["source"] == self.source)
+            and (self.among == SOURCES or event["source"] in self.among)
             and (self.since is None or event["ts"][:23] >= in_utc(self.since))
         )
 
@@ -65,6 +67,8 @@ class Window:
             parts.append(f"kind = {quoted(self.kind)}")
         if self.source is not None:
             parts.append(f"source = {quoted(self.source)}")
+        if self.among != SOURCES:
+            parts.append(f"source in ({', '.join(map(quoted, self.among))})")
         if self.since is not None:
             parts.append(f"ts >= cast({quoted(in_utc(self.since))} as timestamp)")
         return " and ".join(parts)

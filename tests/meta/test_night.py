@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from meta.audit import recorded
 from meta.nightly.diary import Diary
 from meta.nightly.stage import TREE, InPlace, Stage
-from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night
+from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, steps
+from meta.retirement import switch
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import MANIFEST, Repo, write_atomic, write_json
 from tests.conftest import REPOSITORY
 from tests.worlds import night_checkout
 from tests.worlds import proposal_repo as repo
+from tests.worlds.eventlog import day, line
 from tests.worlds.night_checkout import PROMPT, git
 
 
@@ -200,6 +203,42 @@ def python(checkout: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=checkout, env=bare, capture_output=True, text=True
     )
+
+
+def test_a_disabled_agent_runs_in_shadow_and_comes_back_as_a_branch_once_it_has_recovered(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(checkout))
+    write_atomic(checkout / MANIFEST, switch(Repo(checkout), ["watcher"], enabled=False))
+    git(checkout, "commit", "-qam", "retire")
+    beside = [step for step in steps(["--seed", "0"], replay=False, shadow=True) if step.name in SHADOW]
+    told = [
+        {"agent": "watcher", "source": "shadow", "as_of": day(number), "reward": 0.5} for number in range(120)
+    ]
+
+    def night() -> list[str]:
+        with Stage(checkout) as stage:
+            results = run_night(beside, stage, {}, lambda _: None, lambda _: None)
+        assert [result.status for result in results] == [DONE, DONE], results
+        return [result.told for result in results]
+
+    assert night() == ["1 agent ran, 0 signals and findings", "No retired agent earns its keep again"]
+    assert git(checkout, "branch", "--list", "meta/*") == ""
+    with (checkout / "telemetry/events.jsonl").open("ab") as log:
+        log.writelines(line(**row) + b"\n" for row in told)
+    assert night()[1] == "Earning their keep again: watcher"
+    assert git(checkout, "log", "-1", "--format=%s", "meta/agent-revival") == "Revive watcher"
+    changed = git(checkout, "diff", "main", "meta/agent-revival", "--", str(MANIFEST))
+    assert [text for text in changed.splitlines() if text[0] in "+-"][2:] == [
+        "-    enabled: false",
+        "+    enabled: true",
+    ]
+    git(checkout, "merge", "-q", "--no-edit", "meta/agent-revival")
+    (revived,) = [one for one in recorded(Repo(checkout)) if one.decision.kind == "revival"]
+    assert revived.faults == ()
+
+
+SHADOW = ("shadow", "revival")
 
 
 @pytest.mark.slow

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.reward import SCORING_VERSION, Weights, reward, scoring_version, signal_strength
+from telemetry.reward import (
+    SCORING_VERSION,
+    Weights,
+    reward,
+    scoring_version,
+    settled_reward,
+    signal_strength,
+)
 
 
 @pytest.mark.parametrize(
@@ -88,3 +95,18 @@ def test_dearer_or_slower_is_never_better(c1: float, c2: float, l1: float, l2: f
     cheap = reward({"cost_usd": min(c1, c2), "latency_ms": min(l1, l2)}, output)
     dear = reward({"cost_usd": max(c1, c2), "latency_ms": max(l1, l2)}, output)
     assert dear <= cheap and math.isfinite(dear)
+
+
+@pytest.mark.parametrize("base", [0.05, 0.2, 0.5, 0.9])
+def test_claims_at_random_earn_nothing_once_settled(base: float) -> None:
+    run = {"reward": 0.83, "signal_strength": 1.0}
+    hit, miss = (settled_reward(run, [(came, base)]) for came in (True, False))
+    assert hit is not None and miss is not None and hit > miss
+    assert base * hit + (1 - base) * miss == pytest.approx(0.83 - 1.0), "all that is left is what it cost"
+
+
+def test_a_signal_that_came_true_counts_and_one_that_did_not_counts_against() -> None:
+    run = {"reward": 0.7, "signal_strength": 0.8}
+    assert settled_reward(run, [(True, 0.2)]) == pytest.approx(0.7)
+    assert settled_reward(run, [(False, 0.2)]) == pytest.approx(0.7 - 0.8 - 0.2)
+    assert settled_reward(run, []) is None and settled_reward({"reward": None}, [(True, 0.2)]) is None

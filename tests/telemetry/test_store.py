@@ -7,6 +7,7 @@ import os
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -227,3 +228,14 @@ def test_sealed_data_that_cannot_be_read_is_named_in_one_line(name: str, window:
         store.connect(here(), window)
     assert path.name in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_days_sealed_before_a_column_was_added_are_read_with_it_unknown(root: Path) -> None:
+    write(line(input_hash="0123456789ab"))
+    retention.seal(here(), date(2026, 12, 1))
+    (path,) = (root / "telemetry/sealed").rglob("*.parquet")
+    with duckdb.connect() as con:
+        con.execute(f"copy (select * exclude (input_hash) from '{path}') to '{path}.old' (format parquet)")
+    Path(f"{path}.old").rename(path)
+    with store.connect(here()) as con:
+        assert con.execute("select agent, input_hash from events").fetchall() == [("macro_watcher", None)]
