@@ -162,7 +162,10 @@ def _report(results: Sequence[Result], watchers: Collection[str], args: argparse
     ran = len({result.agent for result in results})
     items = sum(len(result.output or ()) for result in results)
     names = ", ".join(dict.fromkeys(result.agent for result in failed))
-    cli.found(f"{ran} agent{'s' * (ran != 1)} ran, {items} signals and findings" + (f"; failed: {names}" if names else ""))
+    cli.found(
+        f"{ran} agent{'s' * (ran != 1)} ran, {items} signals and findings"
+        + (f"; failed: {names}" if names else "")
+    )
     if args.json:
         shown = [_shown(result) for result in results]
         print(json.dumps({"results": shown, "failed": len(failed)}, allow_nan=False))

@@ -80,7 +80,7 @@ def main() -> list[Row]:
             for strength in STRENGTHS
         }
         worst = max(cells, key=cells.__getitem__)
-        was = year(by_runs, 60, f"runs {name}", strength=worst, spell=spell)
+        was = year(by_runs, 100, f"runs {name}", strength=STRENGTHS[-1], spell=spell)
         what = f"good agents flagged a year, {name}, worst of {len(cells)} shapes (signals of {worst:g})"
         target = f"<= {most:.0%}"
         rows.append(
