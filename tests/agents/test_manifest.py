@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.manifest import GUIDELINES, load_manifest
+from agents.manifest import GUIDELINES, BudgetLimits, load_manifest
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from tests.worlds.world import change
@@ -119,3 +119,8 @@ def test_loading_runs_no_agent_code(toy: Path, tmp_path: Path, monkeypatch: pyte
 def test_an_unknown_agent_is_told_with_those_there_are(toy: Path) -> None:
     with pytest.raises(BadInput, match=r"no agent 'x' \(there are: flood_watch, "):
         load_manifest(Repo(toy)).agent("x")
+
+
+def test_a_share_of_a_budget_leaves_no_limit_where_there_was_none() -> None:
+    assert BudgetLimits(5.0, 20_000, None).share(0.1) == BudgetLimits(0.5, 2_000, None)
+    assert BudgetLimits(max_calls=3).share(0.1).max_calls == 1, "a share of few calls is not none"

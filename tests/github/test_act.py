@@ -95,6 +95,14 @@ def ab_night(night: Night, body: str, event: str = "schedule", **more: str) -> R
                 "meta/decisions/2026-11-16-retirement-macro_watcher.json": DISABLE,
             },
         ),
+        (
+            "agent_revival",
+            "revival",
+            "schedule",
+            {},
+            "assert sys.argv[1:] == ['--revive']\noutput('revived=1\\n')\n",
+            {},
+        ),
         ("cross_critiques", "critiques", "schedule", {}, "", {}),
         (
             "prompt_proposals",
