@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -209,19 +210,21 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     assert first.returncode == 0, first.stderr
     told = json.loads(first.stdout)
     assert {step["status"] for step in told["steps"]} == {DONE}
+    text = git(checkout, "show", "meta/prompt-proposals:agents/prompts/variants/idler/B.md")
+    proposed = hashlib.sha256(f"{text}\n".encode()).hexdigest()
     assert {step["name"]: step["told"] for step in told["steps"]} == {
         "agents": "2 agents ran, 0 signals and findings",
         "evals": "watcher 50 %, idler 25 %",
         "A/B": "promote watcher B 851c909 (+50.0 points)",
         "rollup": "760 runs summed up",
         "critiques": "No issue in 1 critique",
-        "proposals": "1 new challenger: idler B",
+        "proposals": f"1 new challenger: idler B {proposed[:7]}",
         "retirement": "1 retirement candidate: idler",
         "charts": "4 charts",
     }
     assert told["spent"]["provider"] == "offline" and told["spent"]["calls"] > 700
     history = [json.loads(line) for line in (checkout / "eval/history.jsonl").read_text().splitlines()]
-    assert [row["run_type"] for row in history] == ["eval", "ab_test", "night"]
+    assert [row["run_type"] for row in history] == ["eval", "ab_test", "proposals", "night"]
     assert history[-1]["summary"]["spend"] == told["spent"]
     assert history[-1]["metadata"]["provider"] == "offline"
     assert git(checkout, "status", "--porcelain") == ""
