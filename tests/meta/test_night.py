@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from agents.texts.variants import Variants
 from meta.nightly.diary import Diary
 from meta.nightly.stage import TREE, InPlace, Stage
-from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night
+from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, run_step, steps
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import Repo, write_atomic, write_json
 from tests.conftest import REPOSITORY
-from tests.worlds import night_checkout
+from tests.worlds import night_checkout, world
 from tests.worlds import proposal_repo as repo
 from tests.worlds.night_checkout import PROMPT, git
 
@@ -263,3 +264,22 @@ def test_the_champions_improve_on_cases_that_no_proposal_has_seen(checkout: Path
     assert (checkout / told["picture"]).read_bytes().startswith(b"\x89PNG")
     assert git(checkout, "status", "--porcelain") == ""
     assert git(checkout, "branch", "--list", "meta/*") == ""
+
+
+def test_a_night_that_keeps_every_champion_leaves_no_branch(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also not for its report: the history has it, and the next promotion brings a report of its own."""
+    monkeypatch.syspath_prepend(checkout)  # its domain
+    texts = Variants(Repo(checkout), PROMPT)
+    texts.restart("B")
+    worse = texts.champion().text.replace("above: 0.3", "above: 0.35")
+    kept = texts.add(worse, source="hand", author="a person")
+    world.commit(checkout, "a challenger that is worse")
+    ab_test = next(step for step in steps(["--seed", "0"], replay=False) if step.name == "A/B")
+    with Stage(checkout) as stage:
+        result = run_step(ab_test, stage)
+    assert (result.status, result.look) == (DONE, "python -m meta.audit --log"), result.told
+    assert git(checkout, "branch", "--list", "meta/*") == ""
+    history = (checkout / "eval/history.jsonl").read_text()
+    assert kept.sha256 in history and '"promoted":true' not in history
