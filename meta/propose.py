@@ -39,6 +39,7 @@ def _proposed(options: Options, model: Model | None, repo: Repo) -> Report:
     from meta.offline import analysts
     from meta.offline.screen import offline_screen
     from meta.proposals.draft import Drafter
+    from meta.proposals.evolve import require_gepa
     from meta.proposals.run import run
 
     manifest = load_manifest(repo)
@@ -46,6 +47,8 @@ def _proposed(options: Options, model: Model | None, repo: Repo) -> Report:
         ask = options.ask.within(manifest.budget)
         model = ask.model([spec.model for spec in manifest.agents], analysts(manifest))
     free = offline_screen if isinstance(getattr(model, "inner", model), OfflineModel) else None
+    if manifest.proposer == "gepa" and not free:
+        require_gepa()
     return run(Drafter(PromptSet(repo), manifest, model, options, free))
 
 

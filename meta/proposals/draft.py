@@ -21,6 +21,7 @@ from meta.proposals import ask as proposer
 from meta.proposals import checks, search, searches
 from meta.proposals.contenders import Contenders, contenders
 from meta.proposals.edits import changed_lines, unified
+from meta.proposals.evolve import evolve
 from meta.proposals.options import Options
 from meta.proposals.report import Proposed, Rates, Tune
 from meta.proposals.screen import Mark, Marks, Screen, TrialScreen, Unit
@@ -70,6 +71,9 @@ class Drafter:
         self.meter = self.model = Meter(self.model)
         self.memory = Memory(self.repo)
         self.earlier = searches.earlier(self.repo, model_identity(self.model))
+        self.gepa = (
+            self.manifest.proposer == "gepa" and not self.free
+        )  # without a key there is nobody to rewrite
         self.today = self.options.today or datetime.now(UTC).date()
         self.critiques = findings(self.repo)
         self._suites = Suites(self.repo)
@@ -118,10 +122,17 @@ class Drafter:
         def fits(text: str) -> list[str]:
             return list(checks.problems(before, text, about))
 
-        effort = Effort(ideas=ideas, least_gain=0.5, check_first=True)
+        start, effort = Climb(before, marks), Effort(ideas=ideas, least_gain=0.5, check_first=True)
         if self.free:
             effort = Effort(FREE_ROUNDS, FREE_JUDGEMENTS, ideas)
-        best, refused = await search.climb(Climb(before, marks), screen, ask, fits, effort)
+        if self.gepa:
+            # A pool needs more trials than a climb: each of the texts asked for may be tried twice over.
+            most = 2 * self.options.candidates * len(screen.units)
+            effort = replace(effort, judgements=most)
+            best, refused = await evolve(start, screen, ask, fits, effort, self.options.ask.seed)
+            author = f"{author}, searched by gepa"
+        else:
+            best, refused = await search.climb(start, screen, ask, fits, effort)
         right, wrong = search.changed(marks, best.marks)
         if len(right) - len(wrong) < (LEAST_MENDED if self.free else 1):
             told = "no idea mended enough tune cases" if not refused else "no idea was fit and better"
@@ -189,7 +200,7 @@ class Drafter:
             passing if self.free else passing[: MAX_SHOWN // 2],
             [row for row in self.critiques.values() if row.target_agent in names],
             [{"variant": row.variant, "reason": row.reason, "verdict": verdict} for row, verdict in tried],
-            FREE_IDEAS if self.free else self.options.candidates,
+            FREE_IDEAS if self.free else 1 if self.gepa else self.options.candidates,
             self.options.ask.seed + number,
         )
 
