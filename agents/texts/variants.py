@@ -146,18 +146,20 @@ class Variants:
 
     def challengers(self) -> tuple[list[Variant], dict[str, str]]:
         """Every distinct text that is not the champion's, and, by name, why a variant could not be read."""
-        seen = {self.champion().sha256}
-        distinct, problems = [], {}
+        every, problems = self.every()
+        champion = self.champion().sha256
+        first = {variant.sha256: variant for variant in reversed(every) if variant.sha256 != champion}
+        return [variant for variant in every if first.get(variant.sha256) is variant], problems
+
+    def every(self) -> tuple[list[Variant], dict[str, str]]:
+        """What stands in the files, copies too, and, by name, why one could not be read."""
+        found, problems = [], {}
         for name in self.names():
             try:
-                variant = Variant(self.prompt, name, self.text(name))
+                found.append(Variant(self.prompt, name, self.text(name)))
             except BadInput as problem:
                 problems[name] = str(problem)
-                continue
-            if variant.sha256 not in seen:
-                seen.add(variant.sha256)
-                distinct.append(variant)
-        return distinct, problems
+        return found, problems
 
     def names(self) -> list[str]:
         """The names of all variants but the champion, sorted: A, B, ..., whatever else was added."""

@@ -26,7 +26,7 @@ class Contenders:
     champion: Variant
     base: Variant  # what a new challenger should beat: the champion, or the winner that waits to be merged
     waiting: tuple[Variant, ...]
-    lost: tuple[Variant, ...]  # without the original
+    lost: tuple[Variant, ...]  # without the original; copies of a text that is out of the race, too
     tried: Mapping[str, str]  # hash -> what became of it
 
     @property
@@ -51,7 +51,7 @@ def contenders(repo: Repo, prompt: str, memory: Memory) -> Contenders:
         champion,
         winner or champion,
         tuple(one for one in new if one is not winner and one.name != ORIGINAL),
-        tuple(one for one in others if one.sha256 in told and one.name != ORIGINAL),
+        tuple(one for one in texts.every()[0] if one.sha256 in told and one.name != ORIGINAL),
         {**told, **there},
     )
 
@@ -71,7 +71,11 @@ def keep(found: Contenders, text: str, row: Proposed) -> Variant:
 
 
 def clear(found: Contenders) -> list[Variant]:
-    """Let the files of challengers that lost hold the champion's text, and tell which they were."""
+    """Let the files of challengers that lost hold the champion's text, and tell which they were.
+
+    A file that was cleared before an earlier champion fell holds that one's text: it follows, and is no news.
+    """
+    own = {(row.variant, row.sha256) for row in found.texts.lineage()}
     for one in found.lost:
         found.texts.restart(one.name)
-    return list(found.lost)
+    return [one for one in found.lost if (one.name, one.sha256) in own]

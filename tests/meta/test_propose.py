@@ -222,6 +222,28 @@ def test_challengers_that_lost_leave_the_race_and_their_letters_are_not_used_aga
     assert f"Out of the race, because they lost: `echo` B {lost[0]['sha256'][:7]}" in body_of(report)
 
 
+def test_files_of_the_defeated_follow_each_new_champion_without_a_word(checkout: Path) -> None:
+    manager.ensure_variants(PROMPT)
+    texts = Variants(here(), PROMPT)
+    for value in ("0.9 ", "0.8 "):
+        texts.restart(texts.add(TEXT.replace("0.3 ", value), source="hand", author="").name)
+    winner = TEXT.replace("0.3 ", "0.25 ")
+    manager.save_champion(PROMPT, winner)
+    hashes = {"before_sha256": variants.sha256(TEXT), "after_sha256": variants.sha256(winner)}
+    decided = {
+        "decision": "promote",
+        "kind": "ab_champion",
+        "subject": "echo",
+        "date": "2026-11-15",
+        **hashes,
+    }
+    decided |= {"report_sha256": None, "verdict": {"prompt": PROMPT}, "metadata": {}}
+    put(checkout, "meta/decisions/2026-11-15-ab_champion-echo.json", decided)
+    report = proposed(proposal(edit("above: 0.25 ", "above: 0.1 ")))
+    assert (len(report["proposals"]), report["cleared"]) == (1, [])
+    assert {manager.load_variant(PROMPT, name) for name in ("B", "C")} == {winner}
+
+
 def test_a_prompt_whose_challengers_lost_rests_for_some_nights_and_is_then_searched_again(
     checkout: Path,
 ) -> None:
