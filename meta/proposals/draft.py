@@ -80,6 +80,7 @@ class Drafter:
 
     async def draft(self, prompt: str) -> Draft:
         """A challenger for this prompt, or why there is none."""
+        self.meter.start()
         affected = self.manifest.prompts[prompt]
         specs = [spec for spec in self.manifest.enabled() if spec.name in affected and spec.eval_suite]
         if not specs:
@@ -98,7 +99,6 @@ class Drafter:
         if again and self.today < again and not self.options.prompts:
             told = f"{len(failed)} searches of this text in a row brought nothing better: the next one is due {again}"
             return Draft(prompt, found, skipped=f"{told}, or name it with --prompt")
-        self.meter.start()
         draft = await self._searched(specs, found, min(IDEAS + MORE_IDEAS * len(lost), MOST_IDEAS))
         row = draft.row
         search = self.meter.search(prompt, found.base.sha256, row.sha256 if row else None)

@@ -193,7 +193,7 @@ def _spent(row: Proposed) -> str:
     if row.calls is None:
         return ""
     cost = "unknown cost" if row.cost_usd is None else f"${row.cost_usd:.4f}"
-    return f"It took {row.calls:,} model calls to find, {cost}."
+    return f"It took {row.calls:,} model call{'s' * (row.calls != 1)} to find, {cost}."
 
 
 def _named(rows: Sequence[Proposed | Cleared]) -> str:

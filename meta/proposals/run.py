@@ -68,7 +68,8 @@ async def _all(drafter: Drafter, prompts: Sequence[str]) -> list[Draft]:
                 if error_kind(problem) == "budget":
                     raise Stopped(str(problem)) from problem
                 whose = "outage" if error_kind(problem) in INFRASTRUCTURE else "the answer cannot be used"
-                drafts.append(Draft(prompt, skipped=f"{whose}: {type(problem).__name__}: {problem}"[:300]))
+                told = f"{whose}: {type(problem).__name__}: {problem}"[:300]
+                drafts.append(Draft(prompt, skipped=told, search=drafter.meter.search(prompt)))
     return drafts
 
 

@@ -82,8 +82,8 @@ class Meter(Model):
         """Count from here on."""
         self._costs.clear()
 
-    def search(self, prompt: str, base_sha256: str, sha256: str | None) -> Search:
-        """What was counted, as the search it was for."""
+    def search(self, prompt: str, base_sha256: str = "", sha256: str | None = None) -> Search:
+        """What was counted, as the search it was for; without a text to start from it failed before it found out."""
         known = [cost for cost in self._costs if cost is not None]
         cost = sum(known) if len(known) == len(self._costs) else None
         return Search(prompt, base_sha256, len(self._costs), cost, sha256)

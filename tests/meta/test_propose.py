@@ -291,6 +291,15 @@ def test_every_search_leaves_what_it_took_and_found_in_the_history(checkout: Pat
     assert all(search["calls"] > 1 and search["cost_usd"] == 0.0 for search in found)
 
 
+def test_a_search_with_an_answer_that_cannot_be_used_is_paid_for_and_no_reason_to_wait(
+    checkout: Path,
+) -> None:
+    proposed({"proposals": "none"})
+    (line,) = [json.loads(line) for line in (checkout / "eval/history.jsonl").read_text().splitlines()]
+    (search,) = line["summary"]["searches"]
+    assert search["calls"] > 1 and search["base_sha256"] == ""
+
+
 def test_a_challenger_remembers_the_calls_and_dollars_it_took() -> None:
     model = Proposing(proposal(LOWER), cost_usd=0.25)
     (row,) = propose.propose(Options(screen_cases=12), model=model)["proposals"]
