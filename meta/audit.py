@@ -4,7 +4,8 @@ A prompt is explained by a decision to promote its text, or by its lineage: wher
 recorded; one that has no variants was never contested. A disabled agent is explained by a decision to disable it. A
 decision only counts if what it claims holds in a commit that brought it, whether merged, squashed or rebased: the
 hashes of what changed and of the report, and a verdict that allows it. One that was reverted is no decision any more.
-Exit code 1 when something is unexplained. `--log` tells the history of decisions instead.
+Exit code 1 when something is unexplained. `--log` tells the history of decisions instead, and of comparisons that
+kept the champion (`eval/history.jsonl`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import cli
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from agents.texts.variants import Origin
     from eval.ledger.decisions import Decision
     from telemetry.edge.git import Objects
+
+WIDTH = 80  # columns of the log
 
 _REPORTS = {
     "ab_champion": REPORTS / "ab_test_report.json",
@@ -205,46 +209,35 @@ def _disabled(agent: str, sound: Sequence[Recorded]) -> Finding:
 
 
 def log(repo: Repo) -> list[dict[str, Any]]:
-    """The decisions as rows: when, what, effect, evidence, commit."""
-    return [
+    """What was decided, as rows, oldest first; comparisons that kept the champion are decisions too."""
+    from meta.evidence import told
+
+    decided = [
         {
             "when": one.decision.date,
-            "what": f"{one.decision.decision} {one.decision.subject}",
-            "effect": _effect(one.decision.verdict),
-            "evidence": _evidence(one.decision.verdict),
+            "what": _what(one.decision),
+            "effect": told.effect(one.decision.verdict),
+            "evidence": told.evidence(one.decision.verdict),
             "commit": one.commit[:10] if one.commit else "not committed",
             "holds": not one.faults,
         }
         for one in recorded(repo)
     ]
+    return sorted([*told.kept(repo), *decided], key=lambda row: str(row["when"]))
 
 
-def _effect(verdict: Mapping[str, Any]) -> str:
-    effect, low, high = (_points(verdict.get(name)) for name in ("effect", "ci_low", "ci_high"))
-    if effect:
-        return f"{effect} points ({low} .. {high})" if low and high else f"{effect} points"
-    reward = verdict.get("rolling_avg_reward")
-    return f"mean reward {reward:+.3f}" if isinstance(reward, int | float) else ""
+def _what(decision: Decision) -> str:
+    from meta.evidence.told import challenger
 
-
-def _points(value: object) -> str:
-    return f"{100 * value:+.1f}" if isinstance(value, int | float) else ""
-
-
-def _evidence(verdict: Mapping[str, Any]) -> str:
-    if isinstance(verdict.get("e_value"), int | float):
-        return f"{verdict['e_value']:.0f}:1 on {verdict.get('cases_used')} cases"
-    if isinstance(verdict.get("odds"), int | float):
-        return f"{verdict['odds']:,.0f}:1 on {verdict.get('n')} days"
-    if isinstance(verdict.get("upper_bound"), int | float):
-        return f"upper bound {verdict['upper_bound']:+.3f} on {verdict.get('n')} runs"
-    return ""
+    said = f"{decision.decision} {decision.subject}"
+    named = "variant" in decision.verdict
+    return f"{said} {challenger(decision.verdict, decision.after_sha256)}" if named else said
 
 
 def parser() -> cli.Parser:
     """The command line."""
     parse = cli.Parser(__doc__)
-    parse.add_argument("--log", action="store_true", help="print the history of decisions as a table")
+    parse.add_argument("--log", action="store_true", help="print the history of decisions")
     return parse
 
 
@@ -253,10 +246,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     """Audit the checkout, or tell its history."""
     if args.log:
         rows = log(repo)
-        if args.json:
-            cli.tell(args, rows)
-        else:
-            _print_log(rows)
+        lines = [line for row in rows for line in _lines(row)]
+        cli.tell(args, rows, *lines or ["No decision yet, and no comparison."])
         return cli.OK
     findings = audit(repo)
     unexplained = [finding for finding in findings if not finding.explained]
@@ -266,18 +257,14 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     return cli.FOUND if unexplained else cli.OK
 
 
-def _print_log(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    if not rows:
-        print("No decision yet: meta/decisions/ is empty.")
-        return
-    table = Table(*rows[0], box=None, header_style="bold")
-    for row in rows:
-        holds = "yes" if row["holds"] else "NO"
-        table.add_row(*(str(value) for value in (row | {"holds": holds}).values()))
-    Console().print(table)
+def _lines(row: Mapping[str, Any]) -> Iterator[str]:
+    """A row of the log: what was decided on the first line, by which evidence below."""
+    indent = " " * 12
+    commit = row["commit"] if row["commit"] in ("", "not committed") else f"commit {row['commit']}"
+    doubt = "DOES NOT HOLD (python -m meta.audit says why)" if row["holds"] is False else ""
+    about = "; ".join(filter(None, (row["effect"], row["evidence"], commit, doubt)))
+    yield from wrap(f"{row['when']}  {row['what']}", WIDTH, subsequent_indent=indent)
+    yield from wrap(about, WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 if __name__ == "__main__":

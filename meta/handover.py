@@ -79,7 +79,7 @@ def _produce(form: kinds.Kind, root: Path, given: Mapping[str, str]) -> tuple[in
     if ended != cli.OK:
         told = f"The script failed with exit code {ended}. Nothing is proposed; its log says why."
         return max(ended, cli.FOUND), told
-    if form.only_if and outputs.get(form.only_if, "") in ("", "0", "false"):
+    if not form.worth(outputs):
         return cli.OK, f"Nothing to propose: the script found nothing {form.only_if.replace('_', ' ')}."
     return cli.OK, ""
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from agents.texts.variants import Variant, Variants
+from agents.texts.variants import Variant, Variants, name_of, sha256
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import PROMPTS, Repo, here
@@ -49,7 +49,10 @@ def parser() -> cli.Parser:
     add = commands.add_parser("add", help="keep FILE as a new challenger")
     add.add_argument("file", type=Path, metavar="FILE")
     add.add_argument("--prompt", required=True, help="prompt file it competes for")
-    add.add_argument("--name", help="its name (default: the next free letter)")
+    add.add_argument("--name", help="its name (default: the next letter)")
+    add.add_argument(
+        "--from", dest="made_from", metavar="NAME", help="the variant it was made from (champion)"
+    )
     add.add_argument("--author", default="", help="a person, or the model that wrote it")
     add.add_argument("--reason", default="", help="why it may be better")
     rules = commands.add_parser("rules", help="the keys that a `rules` block may set, by analyst")
@@ -81,13 +84,14 @@ def _list(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
     entries = [_entry(Variants(repo, prompt), verdicts) for prompt in prompts(repo)]
     lines = []
     for entry in entries:
-        lines.append(f"{entry['prompt']}  champion {entry['champion_sha256'][:12]}")
+        lines.append(f"{entry['prompt']}  {name_of('champion', entry['champion_sha256'])}")
         for one in entry["challengers"]:
             source = one["lineage"] or {}
             about = ", ".join(str(source[key]) for key in ("source", "author", "date") if source.get(key))
             verdict = f"  {one['last_verdict']}" if one["last_verdict"] else ""
-            lines.append(f"  {one['variant']:<8} {one['sha256'][:12]}  {about or 'origin unknown'}{verdict}")
-        lines += [f"  {name:<8} {problem}" for name, problem in entry["problems"].items()]
+            called = name_of(one["variant"], one["sha256"])
+            lines.append(f"  {called:<10}  {about or 'origin unknown'}{verdict}")
+        lines += [f"  {name:<10}  {problem}" for name, problem in entry["problems"].items()]
     return {"prompts": entries}, "\n".join(lines) or "no prompts"
 
 
@@ -124,7 +128,7 @@ def _diff(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
         others = [Variant(champion.prompt, args.variant, texts.text(args.variant))]
     else:
         others = texts.challengers()[0]
-    diffs = {one.name: unified(champion.text, one.text, one.name, context=2) for one in others}
+    diffs = {one.name: unified(champion.text, one.text, one.called, context=2) for one in others}
     return diffs, "\n".join(diffs.values()) or f"{champion.prompt}: no challenger differs from the champion"
 
 
@@ -135,9 +139,11 @@ def _add(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
         raise BadInput(f"{args.file}: cannot be read ({problem})") from None
     texts = Variants(repo, args.prompt)
     texts.ensure()
-    variant = texts.add(text, source="hand", author=args.author, reason=args.reason, name=args.name)
+    parent = sha256(texts.text(args.made_from)) if args.made_from else None
+    about = {"source": "hand", "author": args.author, "reason": args.reason}
+    variant = texts.add(text, **about, name=args.name, parent=parent)
     value = {"prompt": variant.prompt, "variant": variant.name, "sha256": variant.sha256}
-    return value, f"{variant.prompt}: added as challenger {variant.name}"
+    return value, f"{variant.prompt}: added as challenger {variant.called}"
 
 
 def _rules(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:

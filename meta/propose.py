@@ -1,7 +1,8 @@
 """Which challenger could beat each champion? Asks the model for changes, screens them on tune cases, keeps the best.
 
-Nothing goes live: a challenger competes in the next A/B test, on cases that no proposal has seen. A challenger that
-lost gives its letter to the next one. Writes variants, lineage and `meta/reports/proposals.{json,md}`, or nothing.
+Nothing goes live: a challenger competes in the next A/B test, on cases that no proposal has seen. A prompt whose
+challengers lost is searched less often, but never given up. Writes variants, lineage and
+`meta/reports/proposals.{json,md}`, or nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
@@ -37,6 +39,7 @@ def _proposed(options: Options, model: Model | None, repo: Repo) -> Report:
     from meta.offline import analysts
     from meta.offline.screen import offline_screen
     from meta.proposals.draft import Drafter
+    from meta.proposals.evolve import require_gepa
     from meta.proposals.run import run
 
     manifest = load_manifest(repo)
@@ -44,6 +47,8 @@ def _proposed(options: Options, model: Model | None, repo: Repo) -> Report:
         ask = options.ask.within(manifest.budget)
         model = ask.model([spec.model for spec in manifest.agents], analysts(manifest))
     free = offline_screen if isinstance(getattr(model, "inner", model), OfflineModel) else None
+    if manifest.proposer == "gepa" and not free:
+        require_gepa()
     return run(Drafter(PromptSet(repo), manifest, model, options, free))
 
 
@@ -57,8 +62,17 @@ def parser() -> cli.Parser:
     many("--candidates", default=3, help="ask for N proposals (default: 3; offline: many)")
     many("--screen-cases", default=24, help="try them on N tune cases (offline: on all)")
     many("--max-prompts", help="at most N new challengers")
+    due = "decide which prompts are due as of this day (default: today)"
+    made.add_argument("--today", type=_day, metavar="DATE", help=due)
     add_model_flags(made, seed="of the search, of the cases tried, and of the offline noise")
     return made
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: must be a day such as 2026-11-17") from None
 
 
 @cli.entry(parser)
@@ -67,7 +81,12 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from meta.proposals.report import sentence
 
     options = Options(
-        tuple(args.prompt), args.candidates, args.screen_cases, args.max_prompts, model_options(args)
+        tuple(args.prompt),
+        args.candidates,
+        args.screen_cases,
+        args.max_prompts,
+        model_options(args),
+        args.today,
     )
     report = _proposed(options, None, repo)
     told = cli.found(sentence(report))

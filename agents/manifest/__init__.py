@@ -107,6 +107,7 @@ class Manifest:
     ab_test: ABTest = ABTest()
     critique_pairs: tuple[tuple[str, str], ...] = ()  # (critic, target)
     domain: str | None = None  # a package that offers DOMAIN; see agents/domain.py
+    proposer: str = "ratchet"  # whose search finds challengers where a model is asked: ratchet | gepa
 
     def agent(self, name: str) -> AgentSpec:
         """The agent of that name; an unknown one is bad input."""

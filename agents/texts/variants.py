@@ -1,8 +1,9 @@
 """The texts that compete for a prompt: the champion, its challengers, and where each came from.
 
 `agents/prompts/variants/<prompt>/` holds `champion.md` (always the text of the live prompt file), `A.md` (where the
-prompt started), challengers `B.md`, `C.md`, ... and `lineage.json`. A challenger whose text is the champion's is no
-challenger. Texts are written by models: every name is checked before it becomes a path, every text before it is kept.
+prompt started), challengers `B.md`, `C.md`, ... and `lineage.json`. A letter stands for one text for good: the lineage
+remembers it when its file holds another text or is gone. A challenger whose text is the champion's is no challenger.
+Texts are written by models: every name is checked before it becomes a path, every text before it is kept.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import json
 import re
 import string
+from collections.abc import Container
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +41,11 @@ class Variant:
     def sha256(self) -> str:
         return sha256(self.text)
 
+    @property
+    def called(self) -> str:
+        """As a person reads it."""
+        return name_of(self.name, self.sha256)
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -51,10 +58,17 @@ class Origin:
     author: str  # a person, or the model that wrote it
     date: str
     reason: str = ""
+    calls: int | None = None  # of a model, to find it ...
+    cost_usd: float | None = None  # ... and what they cost; None is unknown
 
 
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def name_of(letter: str, sha256: str | None) -> str:
+    """A text as a person reads it, `B 392ef40`: letters are counted anew in every lineage, the hash tells which."""
+    return f"{letter} {sha256[:7]}" if sha256 else letter
 
 
 def prompt_file(repo: Repo, prompt_path: str | Path) -> Path:
@@ -112,7 +126,7 @@ class Variants:
         for name in ("A", "B", CHAMPION):
             if not self._has(name):
                 self._write(self.file(name), live)
-                if name == "A":
+                if name == "A" and not any(row.variant == "A" for row in self.lineage()):
                     self._record(
                         Origin("A", sha256(live), None, "live", "", _today(), "the text at the start")
                     )
@@ -132,18 +146,20 @@ class Variants:
 
     def challengers(self) -> tuple[list[Variant], dict[str, str]]:
         """Every distinct text that is not the champion's, and, by name, why a variant could not be read."""
-        seen = {self.champion().sha256}
-        distinct, problems = [], {}
+        every, problems = self.every()
+        champion = self.champion().sha256
+        first = {variant.sha256: variant for variant in reversed(every) if variant.sha256 != champion}
+        return [variant for variant in every if first.get(variant.sha256) is variant], problems
+
+    def every(self) -> tuple[list[Variant], dict[str, str]]:
+        """What stands in the files, copies too, and, by name, why one could not be read."""
+        found, problems = [], {}
         for name in self.names():
             try:
-                variant = Variant(self.prompt, name, self.text(name))
+                found.append(Variant(self.prompt, name, self.text(name)))
             except BadInput as problem:
                 problems[name] = str(problem)
-                continue
-            if variant.sha256 not in seen:
-                seen.add(variant.sha256)
-                distinct.append(variant)
-        return distinct, problems
+        return found, problems
 
     def names(self) -> list[str]:
         """The names of all variants but the champion, sorted: A, B, ..., whatever else was added."""
@@ -176,23 +192,35 @@ class Variants:
         self._write(self.file(variant), self.champion().text)
 
     def add(
-        self, text: str, *, source: str, author: str, reason: str = "", name: str | None = None
+        self,
+        text: str,
+        *,
+        source: str,
+        author: str,
+        reason: str = "",
+        name: str | None = None,
+        parent: str | None = None,
+        calls: int | None = None,
+        cost_usd: float | None = None,
     ) -> Variant:
-        """Keep a new challenger with its lineage; its parent is the champion of today."""
-        parent, where = self.champion(), f"challenger for {self.prompt}"
+        """Keep a new challenger with its lineage; `parent`, the hash of what it was made from: else the champion."""
+        champion, where = self.champion(), f"challenger for {self.prompt}"
         checked_text(text, where)
-        if text == parent.text:
+        if text == champion.text:
             raise BadInput(f"{where}: its text is the champion's")
         for other in self.challengers()[0]:
             if other.text == text:
-                raise BadInput(f"{where}: its text is already there as {other.name}")
-        name = name or self._free_name()
-        if name in (CHAMPION, "A"):
-            raise BadInput(f"{where}: the name {name} is taken")
-        variant = Variant(self.prompt, name, text)
+                raise BadInput(f"{where}: its text is already there as {other.called}")
+        used = self._used()
+        digest = sha256(text)
+        before = next((letter for letter, known in used.items() if known == digest), None)
+        name = name or before or self._free_name(used)
+        if name == "A" or used.get(name, digest) != digest:
+            raise BadInput(f"{where}: the name {name} is taken by {name_of(name, used.get(name))}")
         self._write(self.file(name), text)
-        self._record(Origin(name, variant.sha256, parent.sha256, source, author, _today(), reason))
-        return variant
+        made_from = parent or champion.sha256
+        self._record(Origin(name, digest, made_from, source, author, _today(), reason, calls, cost_usd))
+        return Variant(self.prompt, name, text)
 
     def lineage(self) -> list[Origin]:
         """Where every text came from, oldest first."""
@@ -209,16 +237,20 @@ class Variants:
         """Where this text came from, if it was recorded."""
         return next((row for row in reversed(self.lineage()) if row.sha256 == text_sha256), None)
 
-    def _free_name(self) -> str:
-        """The first letter from B on that no challenger uses; a copy of the champion's text is free to overwrite."""
+    def _used(self) -> dict[str, str | None]:
+        """What every name stands for, by hash, now or ever; a file that is a copy of another text does not count."""
         distinct, unreadable = self.challengers()
-        taken = {variant.name for variant in distinct} | set(unreadable)
-        letters = string.ascii_uppercase[1:]
-        every: list[str] = [*letters, *(a + b for a in letters for b in string.ascii_uppercase)]
-        for name in every:
-            if name not in taken:
-                return name
-        raise BadInput(f"{self.folder}: no free letter left; remove decided challengers")
+        used: dict[str, str | None] = {row.variant: row.sha256 for row in self.lineage()}
+        used |= {variant.name: variant.sha256 for variant in (self.champion(), *distinct)}
+        return used | dict.fromkeys(unreadable)
+
+    def _free_name(self, used: Container[str]) -> str:
+        """The first letter from B on that never stood for a text of this prompt."""
+        letters = string.ascii_uppercase
+        for name in (first + second for first in ("", *letters) for second in letters):  # A .. Z, AA .. ZZ
+            if name != "A" and name not in used:
+                return str(name)
+        raise BadInput(f"{self.folder / LINEAGE}: no free letter left; give the challenger a name")
 
     def _record(self, row: Origin) -> None:
         rows = [old for old in self.lineage() if (old.variant, old.sha256) != (row.variant, row.sha256)]

@@ -6,15 +6,14 @@ A useless challenger tested anew every night would be promoted sooner or later. 
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from eval.ab.body import FORM
 from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import decisions
+from eval.ledger.provenance import history
 from eval.trials.journal import key_of
 from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.records import made
@@ -81,18 +80,22 @@ class Memory:
     An endpoint may answer with another model under the same name: then what was decided is open again.
     """
 
-    def __init__(self, repo: Repo) -> None:
-        self.history = []
+    def __init__(self, repo: Repo, model: str | None = None) -> None:
+        """`model`: only what that model, by the name it is asked by, has decided."""
+        self.history: list[Compared] = []
         answers: dict[str, Any] = {}  # by model asked: who answered last, in whatever run
-        for row in _rows(repo):
-            about = row["metadata"]
+        for line in history(repo):
+            about = line.metadata
             if about.get("model_answered") is not None:
                 answers[str(about.get("model_asked"))] = about["model_answered"]
-            if row["run_type"] == "ab_test":
-                self.history += _compared(row)
+            if line.run_type == "ab_test":
+                known_by = {"date": line.date, "where": str(HISTORY), **_models(about)}
+                self.history += [made(Compared, {**one, **known_by}) for one in line.listed("comparisons")]
         report = FORM.read(repo)
 
         def holds(one: Compared) -> bool:
+            if model is not None and one.model_asked not in (None, model):
+                return False
             now = answers.get(str(one.model_asked), one.model_answered)
             return one.model_answered is None or now == one.model_answered
 
@@ -135,28 +138,5 @@ def compared(report: Report) -> list[Compared]:
     return [made(Compared, {**kept(test, arm), **about}) for test, arm in report.arms]
 
 
-def _compared(row: Mapping[str, Any]) -> list[Compared]:
-    """The comparisons of a line of history."""
-    about = {"date": row["ts"][:10], "where": str(HISTORY), **_models(row["metadata"])}
-    try:
-        return [made(Compared, {**one, **about}) for one in row["summary"]["comparisons"]]
-    except (KeyError, TypeError):  # a foreign line: that comparison is made again
-        return []
-
-
 def _models(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {name: metadata.get(name) for name in ("model_asked", "model_answered")}
-
-
-def _rows(repo: Repo) -> Iterator[Mapping[str, Any]]:
-    """The lines of the history; one that is torn or not ours is passed over."""
-    file = repo / HISTORY
-    for line in file.read_bytes().splitlines() if file.exists() else ():
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            row = json.loads(line)
-            yield {
-                "ts": str(row["ts"]),
-                "run_type": row["run_type"],
-                "summary": row["summary"],
-                "metadata": dict(row.get("metadata") or {}),
-            }

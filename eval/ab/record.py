@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from agents.manifest import ABTest
-from agents.texts.variants import Origin
+from agents.texts.variants import Origin, name_of
 
 SCHEMA_VERSION = 1
 MAX_UNREADABLE = 1 / 3  # of the answers of both arms; beyond that the endpoint is not what it should be
@@ -147,7 +147,7 @@ class Arm:
     @property
     def name(self) -> str:
         """Letter and hash: a letter alone may have meant another text once."""
-        return f"{self.variant} {self.sha256[:7]}"
+        return name_of(self.variant, self.sha256)
 
 
 @dataclass(frozen=True, slots=True)

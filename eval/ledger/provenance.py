@@ -8,9 +8,11 @@ run in `eval/history.jsonl`, only if a model was really called.
 from __future__ import annotations
 
 import functools
+import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from importlib import metadata as installed
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +27,7 @@ from telemetry.logger import SCORING_VERSION
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
 
-RunType = Literal["eval", "ab_test", "night"]
+RunType = Literal["eval", "ab_test", "proposals", "night"]
 
 # What a score may depend on.
 PACKAGES = ("genai-prices", "jsonschema-rs", "numpy", "openai", "orjson", "pyyaml")
@@ -109,6 +111,35 @@ def append_history(
     """Add one line: when, what kind of run, its figures, and what it was measured with."""
     row = {"ts": logger.utc_now(), "run_type": run_type, "summary": summary, "metadata": metadata}
     logger.append(logger.encode(row), repo / HISTORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of history, as far as it can be read."""
+
+    run_type: str
+    date: str
+    summary: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+    def listed(self, name: str) -> list[Mapping[str, Any]]:
+        """The records of the summary under that name."""
+        rows = self.summary.get(name)
+        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def history(repo: Repo, run_type: RunType | None = None) -> Iterator[Line]:
+    """The lines of that kind, or all, oldest first; a torn or foreign one is no line."""
+    file = repo / HISTORY
+    for text in file.read_bytes().splitlines() if file.exists() else ():
+        try:
+            row = json.loads(text)
+            if run_type in (None, row["run_type"]):
+                date.fromisoformat(row["ts"][:10])
+                about = dict(row.get("metadata") or {})
+                yield Line(str(row["run_type"]), row["ts"][:10], dict(row["summary"]), about)
+        except (ValueError, KeyError, TypeError):
+            continue
 
 
 def model_identity(model: object) -> dict[str, str | None]:

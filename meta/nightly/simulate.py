@@ -13,6 +13,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,7 +49,7 @@ def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> in
             curve.append({"night": night, "mean": mean, "agents": scores})
             _say(args, f"after {night} nights: {100 * mean:.1f} % of holdout cases")
             if night < args.nights:
-                _one_night(copy, args, [*options[:1], str(args.seed + night), *options[2:]])
+                _one_night(copy, args, [*options[:1], str(args.seed + night), *options[2:]], night)
                 git(copy, "add", "--all")
                 git(copy, *IDENTITY, "commit", "--quiet", "--allow-empty", "-m", f"Night {night + 1}")
     write_json(root / CURVE, {"seed": args.seed, "provider": "offline", "nights": curve})
@@ -58,11 +60,16 @@ def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> in
     return cli.OK
 
 
-def _one_night(copy: Path, args: argparse.Namespace, options: Sequence[str]) -> None:
+def _one_night(copy: Path, args: argparse.Namespace, options: Sequence[str], night: int) -> None:
     stage = InPlace(copy)
+    today = datetime.now(UTC).date() + timedelta(
+        days=night
+    )  # a prompt that rests is due again some nights later
     for step in steps(options, replay=False):
         if step.name not in SIMULATED:
             continue
+        if step.name == "proposals":
+            step = replace(step, commands=tuple((*one, "--today", str(today)) for one in step.commands))
         result = run_step(step, stage)
         _say(args, f"  {step.name}: {result.told}")
         if result.status == FAILED:

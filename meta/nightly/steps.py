@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meta.nightly.stage import InPlace
+from meta.publish import kinds
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import CHARTS, OUTPUTS, REPORTS, RESULTS, SUMMARY
@@ -66,7 +67,8 @@ def steps(options: Sequence[str], replay: bool, shadow: bool = False) -> tuple[S
     night = (
         Step("agents", "running the agents", agents, look=f"{OUTPUTS}/"),
         Step("evals", "grading them on their suites", asking("eval.harness", "--resume"), look=f"{RESULTS}/"),
-        Step("A/B", "testing challengers against champions", asking("eval.ab_testing"), kind="ab_champion"),
+        Step("A/B", "testing challengers against champions", asking("eval.ab_testing"), kind="ab_champion",
+             look="python -m meta.audit --log"),
         Step("rollup", "summing up telemetry", (("telemetry.rollup",),), look=str(SUMMARY), only_data=True),
         Step("critiques", "letting agents critique each other", asking("meta.critique_loops"),
              needs=("agents",), kind="critiques"),
@@ -89,7 +91,7 @@ def run_step(step: Step, stage: InPlace) -> Result:
         if code != cli.OK:
             status = STOPPED if code == cli.STOPPED else FAILED
             break
-    if step.kind and status == DONE:
+    if step.kind and status == DONE and kinds.kind(step.kind).worth(cli.outputs()):
         try:
             branch = stage.publish(step.kind)
         except BadInput as problem:

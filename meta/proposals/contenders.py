@@ -1,8 +1,8 @@
-"""Tells which texts of a prompt are still in the race, what to start a new one from, and which letters are free.
+"""Tells which texts of a prompt are still in the race, and what to start a new one from.
 
-A challenger *waits* until it was tested against the present champion. One that lost stays lost: its letter goes to the
-next challenger, or its file becomes a copy of the champion's text, which competes with nobody. So nights do not carry
-dead weight, and no file is ever deleted. What it said stands in git history and, by its hash, in the lineage.
+A challenger *waits* until it was tested against the present champion. One that lost stays lost: its file becomes a copy
+of the champion's text, which competes with nobody, so that nights carry no dead weight and no file is ever deleted.
+What it said stands in git history; the lineage remembers it by letter and hash, and no other text gets its letter.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from agents.texts.variants import Variant, Variants
 from eval.ab.memory import Memory
+from meta.proposals.report import Proposed
 from telemetry.edge.files import Repo
 
 ORIGINAL = "A"  # where the prompt started: kept for reference
@@ -25,8 +26,13 @@ class Contenders:
     champion: Variant
     base: Variant  # what a new challenger should beat: the champion, or the winner that waits to be merged
     waiting: tuple[Variant, ...]
-    lost: tuple[Variant, ...]  # without the original
+    lost: tuple[Variant, ...]  # without the original; copies of a text that is out of the race, too
     tried: Mapping[str, str]  # hash -> what became of it
+
+    @property
+    def unmerged(self) -> str:
+        """The winner that a new challenger is built on while nobody has merged it; empty: on the champion."""
+        return "" if self.base.sha256 == self.champion.sha256 else self.base.called
 
 
 def contenders(repo: Repo, prompt: str, memory: Memory) -> Contenders:
@@ -39,27 +45,37 @@ def contenders(repo: Repo, prompt: str, memory: Memory) -> Contenders:
     told |= {sha: f"a former champion ({why})" for sha, why in former}
     new = [one for one in others if one.sha256 not in told]
     winner = next((one for one in new if one.sha256 == memory.winners.get(prompt)), None)
-    there = {champion.sha256: "the champion's", **{one.sha256: f"challenger {one.name}" for one in others}}
+    there = {champion.sha256: "the champion's", **{one.sha256: f"challenger {one.called}" for one in others}}
     return Contenders(
         texts,
         champion,
         winner or champion,
         tuple(one for one in new if one is not winner and one.name != ORIGINAL),
-        tuple(one for one in others if one.sha256 in told and one.name != ORIGINAL),
+        tuple(one for one in texts.every()[0] if one.sha256 in told and one.name != ORIGINAL),
         {**told, **there},
     )
 
 
-def keep(found: Contenders, text: str, *, author: str, reason: str) -> Variant:
-    """Write a new challenger: under the letter of one that lost, else under the next free one."""
+def keep(found: Contenders, text: str, row: Proposed) -> Variant:
+    """Write a new challenger with its lineage."""
     found.texts.ensure()
-    name = found.lost[0].name if found.lost else None
-    return found.texts.add(text, source="proposal", author=author, reason=reason, name=name)
+    return found.texts.add(
+        text,
+        source="proposal",
+        author=row.author,
+        reason=row.reason,
+        parent=row.parent_sha256,
+        calls=row.calls,
+        cost_usd=row.cost_usd,
+    )
 
 
-def clear(found: Contenders, taken: str | None) -> list[str]:
-    """Let the files of challengers that lost hold the champion's text; `taken` is in use again. Their names."""
-    cleared = [one.name for one in found.lost if one.name != taken]
-    for name in cleared:
-        found.texts.restart(name)
-    return cleared
+def clear(found: Contenders) -> list[Variant]:
+    """Let the files of challengers that lost hold the champion's text, and tell which they were.
+
+    A file that was cleared before an earlier champion fell holds that one's text: it follows, and is no news.
+    """
+    own = {(row.variant, row.sha256) for row in found.texts.lineage()}
+    for one in found.lost:
+        found.texts.restart(one.name)
+    return [one for one in found.lost if (one.name, one.sha256) in own]

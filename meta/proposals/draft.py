@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from typing import Any
 
 from agents.manifest import AgentSpec, Manifest
@@ -14,21 +15,24 @@ from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variants, sha256
 from eval.ab.memory import Memory
 from eval.grading.suite import Suite, Suites
+from eval.ledger.provenance import model_identity
 from meta.evidence.known import findings, read_json, tune_results
 from meta.proposals import ask as proposer
-from meta.proposals import checks, search
+from meta.proposals import checks, search, searches
 from meta.proposals.contenders import Contenders, contenders
 from meta.proposals.edits import changed_lines, unified
+from meta.proposals.evolve import evolve
 from meta.proposals.options import Options
 from meta.proposals.report import Proposed, Rates, Tune
 from meta.proposals.screen import Mark, Marks, Screen, TrialScreen, Unit
 from meta.proposals.search import Climb, Effort, Proposal
+from meta.proposals.searches import Meter, Search
 
 MAX_WAITING = 2  # challengers of one prompt that were not tested yet: more would only split the evidence
 LEAST_MENDED = 4  # cases: less can hardly be proved on as many unseen ones
 IDEAS = 5  # in one text, so that a person can read it in a minute ...
 MORE_IDEAS = 3  # ... and so many more for each challenger of this champion that was good, but not provably so
-MAX_LOST = 4  # challengers of one champion: after so many, more of the same would only wait for luck
+MOST_IDEAS = 17  # a text with more is no longer a small change, however many were lost
 MAX_SHOWN = 12  # failing cases that a paid model reads
 MAX_REASON = 600  # characters, in the lineage
 
@@ -49,6 +53,7 @@ class Draft:
     row: Proposed | None = None
     skipped: str = ""
     refused: tuple[str, ...] = ()
+    search: Search | None = None  # what it took, if a model was asked
 
 
 @dataclass
@@ -63,12 +68,19 @@ class Drafter:
 
     def __post_init__(self) -> None:
         self.repo = self.prompts.repo
-        self.memory = Memory(self.repo)
+        self.meter = self.model = Meter(self.model)
+        self.memory = Memory(self.repo, model_identity(self.model)["model"])
+        self.earlier = searches.earlier(self.repo, model_identity(self.model))
+        self.gepa = (
+            self.manifest.proposer == "gepa" and not self.free
+        )  # without a key there is nobody to rewrite
+        self.today = self.options.today or datetime.now(UTC).date()
         self.critiques = findings(self.repo)
         self._suites = Suites(self.repo)
 
     async def draft(self, prompt: str) -> Draft:
         """A challenger for this prompt, or why there is none."""
+        self.meter.start()
         affected = self.manifest.prompts[prompt]
         specs = [spec for spec in self.manifest.enabled() if spec.name in affected and spec.eval_suite]
         if not specs:
@@ -79,13 +91,19 @@ class Drafter:
             return Draft(prompt, skipped=told)
         found = contenders(self.repo, prompt, self.memory)
         if len(found.waiting) >= MAX_WAITING:
-            names = ", ".join(one.name for one in found.waiting)
+            names = ", ".join(one.called for one in found.waiting)
             return Draft(prompt, found, skipped=f"challengers {names} wait to be tested")
         lost = self._lost(found)
-        if lost >= MAX_LOST and not self.options.prompts:
-            told = f"{lost} challengers of this champion lost: name it with --prompt to go on"
-            return Draft(prompt, found, skipped=told)
-        return await self._searched(specs, found, IDEAS + MORE_IDEAS * lost)
+        failed = [*lost, *searches.fruitless(self.earlier, prompt, found.base.sha256)]
+        again = searches.due(failed)
+        if again and self.today < again and not self.options.prompts:
+            told = f"{len(failed)} searches of this text in a row brought nothing better: the next one is due {again}"
+            return Draft(prompt, found, skipped=f"{told}, or name it with --prompt")
+        draft = await self._searched(specs, found, min(IDEAS + MORE_IDEAS * len(lost), MOST_IDEAS))
+        row = draft.row
+        search = self.meter.search(prompt, found.base.sha256, row.sha256 if row else None)
+        spent = row and replace(row, calls=search.calls, cost_usd=search.cost_usd)
+        return replace(draft, row=spent, search=search)
 
     async def _searched(self, specs: Sequence[AgentSpec], found: Contenders, ideas: int) -> Draft:
         prompt, before, author = found.base.prompt, found.base.text, ""
@@ -104,10 +122,17 @@ class Drafter:
         def fits(text: str) -> list[str]:
             return list(checks.problems(before, text, about))
 
-        effort = Effort(ideas=ideas, least_gain=0.5, check_first=True)
+        start, effort = Climb(before, marks), Effort(ideas=ideas, least_gain=0.5, check_first=True)
         if self.free:
             effort = Effort(FREE_ROUNDS, FREE_JUDGEMENTS, ideas)
-        best, refused = await search.climb(Climb(before, marks), screen, ask, fits, effort)
+        if self.gepa:
+            # A pool needs more trials than a climb: each of the texts asked for may be tried twice over.
+            most = 2 * self.options.candidates * len(screen.units)
+            effort = replace(effort, judgements=most)
+            best, refused = await evolve(start, screen, ask, fits, effort, self.options.ask.seed)
+            author = f"{author}, searched by gepa"
+        else:
+            best, refused = await search.climb(start, screen, ask, fits, effort)
         right, wrong = search.changed(marks, best.marks)
         if len(right) - len(wrong) < (LEAST_MENDED if self.free else 1):
             told = "no idea mended enough tune cases" if not refused else "no idea was fit and better"
@@ -121,20 +146,24 @@ class Drafter:
             sha256=sha256(best.text),
             parent_sha256=found.base.sha256,
             author=author,
-            reason=self._reason(best.taken, answers),
+            reason=_reason(found.unmerged, self._answering(answers), best.taken),
             answers=answers,
             changes=tuple(idea.reason for idea in best.taken),
             tune=_figures(screen, marks, best.marks, kinds),
             lines_added=sum(line.startswith("+") for line in lines),
             lines_removed=sum(line.startswith("-") for line in lines),
             diff=unified(before, best.text),
+            built_on=found.unmerged,
         )
         return Draft(prompt, found, best.text, row, refused=() if self.free else tuple(refused))
 
-    def _lost(self, found: Contenders) -> int:
-        """How many challengers of the present text were tested and kept out."""
-        tested = [row for row in found.texts.lineage() if row.parent_sha256 == found.base.sha256]
-        return sum((found.base.prompt, row.sha256) in self.memory.rejected for row in tested)
+    def _lost(self, found: Contenders) -> list[date]:
+        """When the challengers made from the present text were tested and kept out."""
+        prompt = found.base.prompt
+        made = {row.sha256 for row in found.texts.lineage() if row.parent_sha256 == found.base.sha256}
+        known = {one.sha256: one.date for one in self.memory.settled.values() if one.prompt == prompt}
+        lost = (sha for sha in made if sha in known and (prompt, sha) in self.memory.rejected)
+        return [date.fromisoformat(known[sha]) for sha in lost]
 
     async def _screen(self, prompt: str, specs: Sequence[AgentSpec]) -> Screen:
         """All tune cases where that costs nothing, else some of those that fail and some that do not."""
@@ -171,7 +200,7 @@ class Drafter:
             passing if self.free else passing[: MAX_SHOWN // 2],
             [row for row in self.critiques.values() if row.target_agent in names],
             [{"variant": row.variant, "reason": row.reason, "verdict": verdict} for row, verdict in tried],
-            FREE_IDEAS if self.free else self.options.candidates,
+            FREE_IDEAS if self.free else 1 if self.gepa else self.options.candidates,
             self.options.ask.seed + number,
         )
 
@@ -199,9 +228,14 @@ class Drafter:
         mended = [(kinds[kind], row.id) for row in about for kind in kinds if kind in row.title.split()]
         return tuple(dict.fromkeys(name for _, name in sorted(mended, reverse=True)))[:5]
 
-    def _reason(self, taken: Sequence[Proposal], answers: Sequence[str]) -> str:
-        answered = f"Answers {answers[0]} ({self.critiques[answers[0]].title}): " if answers else ""
-        return (answered + "; ".join(idea.reason for idea in taken))[:MAX_REASON]
+    def _answering(self, answers: Sequence[str]) -> str:
+        return f"Answers {answers[0]} ({self.critiques[answers[0]].title}): " if answers else ""
+
+
+def _reason(unmerged: str, answering: str, taken: Sequence[Proposal]) -> str:
+    """Why it may be better; what it stands on comes first."""
+    built = f"Built on {unmerged}, whose promotion is not merged yet. " if unmerged else ""
+    return (built + answering + "; ".join(idea.reason for idea in taken))[:MAX_REASON]
 
 
 def _shown(unit: Unit, mark: Mark) -> dict[str, Any]:

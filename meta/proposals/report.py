@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from agents.texts.variants import name_of
 from eval.ledger.report import Asked, Form
 from telemetry.edge.files import REPORTS
 from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, some, table
@@ -48,6 +49,7 @@ class Cleared:
 
     prompt: str
     variant: str
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,11 @@ class Proposed:
     lines_added: int
     lines_removed: int
     diff: str
+    built_on: str = (
+        ""  # the winner that it was made from, while that is not merged; empty: made from the champion
+    )
+    calls: int | None = None  # of a model, to find it ...
+    cost_usd: float | None = None  # ... and what they cost; None is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +100,7 @@ def sentence(report: Report) -> str:
     """The finding in one line."""
     if not report.proposals:
         return "No new challenger."
-    names = ", ".join(f"{_stem(row)} {row.variant}" for row in report.proposals)
+    names = ", ".join(f"{_stem(row)} {name_of(row.variant, row.sha256)}" for row in report.proposals)
     return f"{len(report.proposals)} new challenger{'s' * (len(report.proposals) > 1)}: {names}."
 
 
@@ -101,7 +108,7 @@ def markdown(report: Report) -> str:
     """The whole text."""
     parts: list[str | Section] = [_first_screen(report), _table(report.proposals)]
     for row in report.proposals:
-        name = f"{code(_stem(row))} {cell(row.variant)}"
+        name = _name(row)
         diff = details(
             f"Prompt diff (+{row.lines_added} -{row.lines_removed} lines)", fenced(row.diff, "diff", MAX_DIFF)
         )
@@ -121,7 +128,9 @@ FORM: Final = Form(
 
 def _first_screen(report: Report) -> str:
     rows = report.proposals
-    asked = gained = lost = ""
+    built = asked = gained = lost = ""
+    if early := [f"{_name(row)} on {cell(row.built_on)}" for row in rows if row.built_on]:
+        built = f"**Built on a promotion that is not merged yet: {some(early, MAX_NAMES)}.** Decide on that first."
     if rows:
         asked = f"**Test {'these challengers' if len(rows) > 1 else 'this challenger'}?** {_named(rows)}"
         best = max(rows, key=lambda row: row.tune.points)
@@ -132,6 +141,7 @@ def _first_screen(report: Report) -> str:
     if report.cleared:
         lost = f"Out of the race, because they lost: {_named(report.cleared)}."
     return first_screen(
+        built,
         asked,
         gained,
         lost,
@@ -151,7 +161,7 @@ def _table(proposals: Sequence[Proposed]) -> Section:
         before, after = (f"{100 * rates.passed / tune.cases:.1f} %" for rates in (tune.before, tune.after))
         told = [before, after, f"**{tune.points:+.1f}**", str(tune.newly_right), str(tune.newly_wrong)]
         lines = f"+{row.lines_added} -{row.lines_removed}"
-        rows.append([code(row.prompt), cell(row.variant), lines, *told])
+        rows.append([code(row.prompt), cell(name_of(row.variant, row.sha256)), lines, *told])
     return Section(table(titles, rows, right=5) if rows else "", 50, "the table of challengers")
 
 
@@ -163,6 +173,7 @@ def _proposal(row: Proposed, name: str) -> str:
         f"**Why it may be better:** {cell(row.reason, 600)}",
         answers and f"Answers {answers}.",
         kinds and f"Mended kinds of cases: {kinds}.",
+        _spent(row),
         "\n".join(f"- {cell(change, 300)}" for change in row.changes),
     )
     return "\n\n".join(part for part in parts if part)
@@ -174,12 +185,23 @@ _METHOD: Final = details(
     "proposes changes. Each is tried in memory on tune cases and kept if it mends more than it breaks in both "
     "halves of them. Before a text is written it is checked: sections, rules block and output words kept, few "
     "lines changed, no protected path, no secret, no copy of a case or its id, no text that was tried before. A "
-    "challenger that lost gives its letter to the next one.\n\n`python -m meta.propose`",
+    "prompt whose challengers lost is searched less often, at least every second week.\n\n`python -m meta.propose`",
 )
 
 
+def _spent(row: Proposed) -> str:
+    if row.calls is None:
+        return ""
+    cost = "unknown cost" if row.cost_usd is None else f"${row.cost_usd:.4f}"
+    return f"It took {row.calls:,} model call{'s' * (row.calls != 1)} to find, {cost}."
+
+
 def _named(rows: Sequence[Proposed | Cleared]) -> str:
-    return some([f"{code(_stem(row))} {cell(row.variant)}" for row in rows], MAX_NAMES)
+    return some([_name(row) for row in rows], MAX_NAMES)
+
+
+def _name(row: Proposed | Cleared) -> str:
+    return f"{code(_stem(row))} {cell(name_of(row.variant, row.sha256))}"
 
 
 def _stem(row: Proposed | Cleared | LeftOut) -> str:

@@ -11,7 +11,7 @@ from agents.texts.variants import prompt_file
 from eval.ledger.provenance import model_identity
 from eval.ledger.report import Asked
 from meta.evidence.known import tune_results
-from meta.proposals import contenders
+from meta.proposals import contenders, searches
 from meta.proposals.draft import Draft, Drafter
 from meta.proposals.report import FORM, SCHEMA_VERSION, Cleared, LeftOut, Report
 from telemetry import logger
@@ -28,12 +28,12 @@ def run(drafter: Drafter) -> Report:
     for draft in drafts:
         if (found := draft.contenders) is None:
             continue
-        taken = None
         if draft.row is not None:
-            kept = contenders.keep(found, draft.text, author=draft.row.author, reason=draft.row.reason)
+            kept = contenders.keep(found, draft.text, draft.row)
             proposals.append(replace(draft.row, variant=kept.name))
-            taken = kept.name
-        cleared += [Cleared(draft.prompt, name) for name in contenders.clear(found, taken)]
+        cleared += [Cleared(draft.prompt, one.name, one.sha256) for one in contenders.clear(found)]
+    identity = model_identity(drafter.model)
+    searches.remember(drafter.repo, [draft.search for draft in drafts if draft.search], identity)
     report = Report(
         SCHEMA_VERSION,
         logger.utc_now(),
@@ -41,7 +41,7 @@ def run(drafter: Drafter) -> Report:
         tuple(cleared),
         tuple(LeftOut(draft.prompt, draft.skipped) for draft in drafts if draft.skipped),
         tuple(LeftOut(draft.prompt, why[:300]) for draft in drafts for why in draft.refused[:10]),
-        made(Asked, model_identity(drafter.model)),
+        made(Asked, identity),
     )
     if proposals or cleared:
         FORM.write(drafter.repo, report)
@@ -68,7 +68,8 @@ async def _all(drafter: Drafter, prompts: Sequence[str]) -> list[Draft]:
                 if error_kind(problem) == "budget":
                     raise Stopped(str(problem)) from problem
                 whose = "outage" if error_kind(problem) in INFRASTRUCTURE else "the answer cannot be used"
-                drafts.append(Draft(prompt, skipped=f"{whose}: {type(problem).__name__}: {problem}"[:300]))
+                told = f"{whose}: {type(problem).__name__}: {problem}"[:300]
+                drafts.append(Draft(prompt, skipped=told, search=drafter.meter.search(prompt)))
     return drafts
 
 

@@ -108,11 +108,16 @@ async def _tried(
         return None
     rest = await screen.marks(text, [place for place in everything if place not in mended])
     tried = Climb(text, {**state.marks, **mended, **rest}, [*state.taken, idea])
+    return tried if lasting(state, tried, screen, effort.least_gain) and not unfit(text) else None
+
+
+def lasting(state: Climb, tried: Climb, screen: Screen, least_gain: float) -> bool:
+    """Whether a change is worth its price, and loses in neither half of the cases."""
     for second in (False, True):
         half = [place for place in tried.marks if screen.units[place].second_half is second]
         if gain(state.marks, tried.marks, half) < 0:
-            return None
-    return None if _worth(state, tried) < effort.least_gain or unfit(text) else tried
+            return False
+    return _worth(state, tried) >= least_gain
 
 
 def gain(before: Marks, after: Marks, places: Sequence[int] | None = None) -> float:

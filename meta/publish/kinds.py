@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,10 @@ class Kind:
     max_files: int = 60
     max_lines: int = 2_000  # changed lines outside the report
     max_bytes: int = 4_000_000  # of all files after the change
+
+    def worth(self, outputs: Mapping[str, str]) -> bool:
+        """Whether the script found anything to propose, by its step outputs; a report alone is no change."""
+        return not self.only_if or outputs.get(self.only_if, "") not in ("", "0", "false")
 
     def globs(self) -> tuple[str, ...]:
         """Everything this kind may touch."""

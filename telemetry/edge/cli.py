@@ -21,6 +21,7 @@ BAD_INPUT = 2  # one line on stderr names the file and the field; nothing was wr
 STOPPED = 3  # budget or outage; partial rows are saved
 
 _finding = ""
+_outputs: dict[str, str] = {}
 N = TypeVar("N", int, float)
 OURS = ("telemetry", "agents", "eval", "meta")
 
@@ -89,6 +90,7 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
                 return int(stop.code or 0)
             root = args.root if args.root is not None else here().root
             found("")
+            _outputs.clear()
             try:
                 if not root.is_dir():
                     raise BadInput(f"--root {root}: no such directory")
@@ -164,8 +166,14 @@ def job_summary(markdown: str) -> None:
 
 def set_output(name: str, value: str) -> None:
     """Set a step output. The delimiter is random: values may be hostile."""
+    _outputs[name] = value
     target = os.environ.get("GITHUB_OUTPUT")
     if target:
         fence = f"ratchet-{os.urandom(8).hex()}"
         with Path(target).open("a", encoding="utf-8") as file:
             file.write(f"{name}<<{fence}\n{value}\n{fence}\n")
+
+
+def outputs() -> dict[str, str]:
+    """The step outputs of the script that ran last."""
+    return dict(_outputs)

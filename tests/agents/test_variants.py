@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agents.texts import variants
 from agents.texts.variants import Variants
 from meta import prompt_variant_manager as manager
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import here, working_in
+from telemetry.edge.files import Repo, here, working_in
 
 PROMPT = "agents/prompts/reviewer.md"
 
@@ -54,6 +56,51 @@ def test_challengers_are_distinct_texts(prompt: Path) -> None:
     origin = Variants(here(), PROMPT).origin(added.sha256)
     assert origin is not None
     assert (origin.author, origin.parent_sha256) == ("Ada", variants.sha256("Find defects.\n"))
+
+
+def test_a_text_is_called_by_its_letter_and_its_hash(prompt: Path) -> None:
+    manager.ensure_variants(PROMPT)
+    added = Variants(here(), PROMPT).add("Quote evidence.\n", source="hand", author="")
+    assert added.called == variants.name_of("B", added.sha256) == f"B {added.sha256[:7]}"
+
+
+def test_a_letter_stands_for_one_text_also_after_its_file_is_gone(prompt: Path) -> None:
+    manager.ensure_variants(PROMPT)
+    texts = Variants(here(), PROMPT)
+    first = texts.add("Quote evidence.\n", source="hand", author="")
+    texts.add("Be brief.\n", source="hand", author="")
+    texts.restart("B")
+    (here() / texts.file("C")).unlink()
+    again = Variants(here(), PROMPT)
+    assert again.add("Be kind.\n", source="hand", author="").name == "D"
+    with pytest.raises(BadInput, match=f"the name B is taken by {first.called}"):
+        again.add("Be quick.\n", source="hand", author="", name="B")
+    assert again.add("Be brief.\n", source="hand", author="").name == "C"  # the text it always stood for
+    assert [row.variant for row in again.lineage()] == ["A", "B", "D", "C"]
+
+
+@given(st.lists(st.sampled_from(["add", "lose", "delete", "promote"]), max_size=40))
+@settings(max_examples=40, deadline=None)
+def test_whatever_happens_no_letter_of_a_lineage_has_two_texts(
+    tmp_path_factory: pytest.TempPathFactory, acts: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("lineage")
+    (root / PROMPT).parent.mkdir(parents=True)
+    (root / PROMPT).write_text("Find defects.\n")
+    for number, act in enumerate(acts):
+        texts = Variants(Repo(root), PROMPT)
+        texts.ensure()
+        newest = next(reversed(texts.challengers()[0]), None)
+        if act == "add":
+            texts.add(f"Text {number}.\n", source="proposal", author="")
+        elif newest and act == "lose":
+            texts.restart(newest.name)
+        elif newest and act == "delete":
+            (root / texts.file(newest.name)).unlink()
+        elif newest:
+            texts.save_champion(newest.text)
+    letters = [row.variant for row in Variants(Repo(root), PROMPT).lineage()]
+    assert len(letters) == len(set(letters))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +216,16 @@ def test_commands(prompt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [c["variant"] for c in entry["challengers"]] == ["B"]
     assert entry["challengers"][0]["lineage"]["author"] == "Ada"
     assert manager.main(["list"]) == cli.OK
-    assert "reviewer" in capsys.readouterr().out
+    assert f"B {entry['challengers'][0]['sha256'][:7]}   hand, Ada" in capsys.readouterr().out
+
+
+def test_a_person_says_what_their_text_was_made_from(prompt: Path, tmp_path: Path) -> None:
+    manager.ensure_variants(PROMPT)
+    first = Variants(here(), PROMPT).add("Quote evidence.\n", source="hand", author="")
+    (tmp_path / "new.md").write_text("Quote evidence, briefly.\n")
+    flags = ["--prompt", PROMPT, "--from", "B", "--quiet"]
+    assert manager.main(["add", str(tmp_path / "new.md"), *flags]) == cli.OK
+    assert Variants(here(), PROMPT).lineage()[-1].parent_sha256 == first.sha256
 
 
 @pytest.mark.parametrize(

@@ -300,6 +300,64 @@ def test_the_log_tells_when_what_effect_evidence_and_commit(
     }
 
 
+COMPARED = {"prompt": PROMPT, "pair": "p", "variant": "B", "sha256": "392ef40" + "0" * 57, "promoted": False}
+FIGURES = {"effect": -0.135, "ci_low": -0.232, "ci_high": -0.038, "e_value": 0.02, "cases_used": 42}
+
+
+def compared(root: Path, day: str, *comparisons: dict[str, object]) -> None:
+    """A line of history as the A/B test leaves it."""
+    line = {"run_type": "ab_test", "ts": f"{day}T03:07:00.000Z", "summary": {"comparisons": comparisons}}
+    with (root / "eval/history.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def test_the_log_tells_what_was_rejected_too_in_the_order_of_the_days(checkout: Path) -> None:
+    (checkout / "eval").mkdir(exist_ok=True)
+    compared(checkout, "2026-11-17", {**COMPARED, "verdict": "keep", **FIGURES})
+    compared(checkout, "2026-11-15", {**COMPARED, "verdict": "blocked"}, {**COMPARED, "verdict": "continue"})
+    promote(checkout, "a better text\n")
+    blocked, promoted, lost = audit.log(Repo(checkout))
+    assert (blocked["what"], blocked["effect"]) == ("keep watcher, B 392ef40 was better, but blocked", "")
+    assert promoted["what"] == "promote watcher"
+    assert lost == {
+        "when": "2026-11-17",
+        "what": "keep watcher, B 392ef40 lost",
+        "effect": "-13.5 points (-23.2 .. -3.8)",
+        "evidence": "0.02:1 on 42 cases",
+        "commit": "",
+        "holds": None,
+    }
+
+
+def test_a_promoted_text_is_called_by_letter_and_hash(checkout: Path) -> None:
+    file = promote(checkout, "a better text\n")
+    decision = json.loads(file.read_text())
+    decision["verdict"]["variant"] = "B"
+    file.write_text(json.dumps(decision))
+    (row,) = audit.log(Repo(checkout))
+    assert row["what"] == f"promote watcher B {decision['after_sha256'][:7]}"
+
+
+def test_the_log_fits_eighty_columns_and_cuts_no_name(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / "eval").mkdir(exist_ok=True)
+    long = {**COMPARED, "prompt": "agents/prompts/geopolitical_risk_watch.md", "verdict": "keep", **FIGURES}
+    compared(checkout, "2026-11-15", {**COMPARED, "verdict": "blocked", **FIGURES}, long)
+    promote(checkout, "a better text\n")
+    assert audit.main(["--log"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "2026-11-15  keep geopolitical_risk_watch, B 392ef40 lost" in lines
+    assert "            +8.3 points (+3.1 .. +13.4); 34:1 on 118 cases; not committed" in lines
+
+
+def test_a_line_of_history_that_cannot_be_read_is_left_out_of_the_log(checkout: Path) -> None:
+    (checkout / "eval").mkdir(exist_ok=True)
+    (checkout / "eval/history.jsonl").write_text('{"run_type": "ab_test"}\n[]\n{"run_ty')
+    assert audit.log(Repo(checkout)) == []
+
+
 def test_a_broken_decision_file_is_bad_input(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (checkout / "meta/decisions").mkdir(parents=True)
     (checkout / "meta/decisions/2026-11-16-ab_champion-x.json").write_text("{")

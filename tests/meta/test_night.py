@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -10,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from agents.texts.variants import Variants
 from meta.audit import recorded
 from meta.nightly.diary import Diary
 from meta.nightly.stage import TREE, InPlace, Stage
-from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, steps
+from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, run_step, steps
 from meta.retirement import switch
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo, write_atomic, write_json
 from tests.conftest import REPOSITORY
-from tests.worlds import night_checkout
+from tests.worlds import night_checkout, world
 from tests.worlds import proposal_repo as repo
 from tests.worlds.eventlog import day, line
 from tests.worlds.night_checkout import PROMPT, git
@@ -248,19 +250,21 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     assert first.returncode == 0, first.stderr
     told = json.loads(first.stdout)
     assert {step["status"] for step in told["steps"]} == {DONE}
+    text = git(checkout, "show", "meta/prompt-proposals:agents/prompts/variants/idler/B.md")
+    proposed = hashlib.sha256(f"{text}\n".encode()).hexdigest()
     assert {step["name"]: step["told"] for step in told["steps"]} == {
         "agents": "2 agents ran, 0 signals and findings",
         "evals": "watcher 50 %, idler 25 %",
         "A/B": "promote watcher B 851c909 (+50.0 points)",
         "rollup": "760 runs summed up",
         "critiques": "No issue in 1 critique",
-        "proposals": "1 new challenger: idler B",
+        "proposals": f"1 new challenger: idler B {proposed[:7]}",
         "retirement": "1 retirement candidate: idler",
         "charts": "4 charts",
     }
     assert told["spent"]["provider"] == "offline" and told["spent"]["calls"] > 700
     history = [json.loads(line) for line in (checkout / "eval/history.jsonl").read_text().splitlines()]
-    assert [row["run_type"] for row in history] == ["eval", "ab_test", "night"]
+    assert [row["run_type"] for row in history] == ["eval", "ab_test", "proposals", "night"]
     assert history[-1]["summary"]["spend"] == told["spent"]
     assert history[-1]["metadata"]["provider"] == "offline"
     assert git(checkout, "status", "--porcelain") == ""
@@ -299,3 +303,22 @@ def test_the_champions_improve_on_cases_that_no_proposal_has_seen(checkout: Path
     assert (checkout / told["picture"]).read_bytes().startswith(b"\x89PNG")
     assert git(checkout, "status", "--porcelain") == ""
     assert git(checkout, "branch", "--list", "meta/*") == ""
+
+
+def test_a_night_that_keeps_every_champion_leaves_no_branch(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also not for its report: the history has it, and the next promotion brings a report of its own."""
+    monkeypatch.syspath_prepend(checkout)  # its domain
+    texts = Variants(Repo(checkout), PROMPT)
+    texts.restart("B")
+    worse = texts.champion().text.replace("above: 0.3", "above: 0.35")
+    kept = texts.add(worse, source="hand", author="a person")
+    world.commit(checkout, "a challenger that is worse")
+    ab_test = next(step for step in steps(["--seed", "0"], replay=False) if step.name == "A/B")
+    with Stage(checkout) as stage:
+        result = run_step(ab_test, stage)
+    assert (result.status, result.look) == (DONE, "python -m meta.audit --log"), result.told
+    assert git(checkout, "branch", "--list", "meta/*") == ""
+    history = (checkout / "eval/history.jsonl").read_text()
+    assert kept.sha256 in history and '"promoted":true' not in history

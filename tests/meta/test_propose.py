@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ def checkout(root: Path) -> Path:
 class Proposing(Model):
     """A model that proposes what it is told, and answers the agent's questions by the prompt's rules."""
 
-    def __init__(self, *answers: Any) -> None:
+    def __init__(self, *answers: Any, cost_usd: float | None = 0.0) -> None:
         self.answers = list(answers)
+        self.cost_usd = cost_usd
         self.asked: list[dict[str, Any]] = []
 
     async def complete(
@@ -56,9 +58,11 @@ class Proposing(Model):
             return await offline().complete(messages, schema=schema)
         self.asked.append(user)
         data = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        call = Completion(
-            data, "", "writer-1", "writer-1", "test", 1, 1, cost_usd=0.0, cost_source="provider"
-        )
+        paid = {
+            "cost_usd": self.cost_usd,
+            "cost_source": "provider" if self.cost_usd is not None else "unknown",
+        }
+        call = Completion(data, "", "writer-1", "writer-1", "test", 1, 1, **paid)
         log_call(call)
         return call
 
@@ -199,33 +203,114 @@ def test_no_more_than_two_challengers_wait() -> None:
     model = Proposing(proposal(LOWER))
     report = propose.propose(model=model)
     assert model.asked == []
-    assert report["skipped"] == [{"prompt": PROMPT, "reason": "challengers B, C wait to be tested"}]
+    b, c = (variants.name_of(one.name, one.sha256) for one in Variants(here(), PROMPT).challengers()[0])
+    assert report["skipped"] == [{"prompt": PROMPT, "reason": f"challengers {b}, {c} wait to be tested"}]
 
 
-def test_a_challenger_that_lost_gives_its_letter_to_the_next_and_others_leave_the_race(
-    checkout: Path,
-) -> None:
+def test_challengers_that_lost_leave_the_race_and_their_letters_are_not_used_again(checkout: Path) -> None:
     manager.ensure_variants(PROMPT)
+    lost = []
     for name, value in (("B", "0.9 "), ("C", "0.8 ")):
         text = TEXT.replace("0.3 ", value)
         Variants(here(), PROMPT).add(text, source="hand", author="", name=name)
         history(checkout, variants.sha256(text), "keep")
+        lost.append({"prompt": PROMPT, "variant": name, "sha256": variants.sha256(text)})
     report = proposed(proposal(LOWER))
-    assert report["proposals"][0]["variant"] == "B"
-    assert report["cleared"] == [{"prompt": PROMPT, "variant": "C"}]
-    assert [one.name for one in Variants(here(), PROMPT).challengers()[0]] == ["B"]
+    assert report["proposals"][0]["variant"] == "D"
+    assert report["cleared"] == lost
+    assert [one.name for one in Variants(here(), PROMPT).challengers()[0]] == ["D"]
+    assert f"Out of the race, because they lost: `echo` B {lost[0]['sha256'][:7]}" in body_of(report)
 
 
-def test_after_four_that_lost_only_a_person_asks_for_more(checkout: Path) -> None:
+def test_files_of_the_defeated_follow_each_new_champion_without_a_word(checkout: Path) -> None:
+    manager.ensure_variants(PROMPT)
+    texts = Variants(here(), PROMPT)
+    for value in ("0.9 ", "0.8 "):
+        texts.restart(texts.add(TEXT.replace("0.3 ", value), source="hand", author="").name)
+    winner = TEXT.replace("0.3 ", "0.25 ")
+    manager.save_champion(PROMPT, winner)
+    hashes = {"before_sha256": variants.sha256(TEXT), "after_sha256": variants.sha256(winner)}
+    decided = {
+        "decision": "promote",
+        "kind": "ab_champion",
+        "subject": "echo",
+        "date": "2026-11-15",
+        **hashes,
+    }
+    decided |= {"report_sha256": None, "verdict": {"prompt": PROMPT}, "metadata": {}}
+    put(checkout, "meta/decisions/2026-11-15-ab_champion-echo.json", decided)
+    report = proposed(proposal(edit("above: 0.25 ", "above: 0.1 ")))
+    assert (len(report["proposals"]), report["cleared"]) == (1, [])
+    assert {manager.load_variant(PROMPT, name) for name in ("B", "C")} == {winner}
+
+
+def test_a_prompt_whose_challengers_lost_rests_for_some_nights_and_is_then_searched_again(
+    checkout: Path,
+) -> None:
     manager.ensure_variants(PROMPT)
     for value in ("0.9 ", "0.8 ", "0.7 ", "0.6 "):
         text = TEXT.replace("0.3 ", value)
-        Variants(here(), PROMPT).add(text, source="proposal", author="", name="B")
+        Variants(here(), PROMPT).add(text, source="proposal", author="")
         history(checkout, variants.sha256(text), "keep")
-    report = proposed(proposal(LOWER))
+    report = proposed(proposal(LOWER), today=date(2026, 11, 16))
     assert report["proposals"] == []
-    assert "4 challengers of this champion lost" in report["skipped"][0]["reason"]
-    assert len(proposed(proposal(LOWER), prompts=(PROMPT,))["proposals"]) == 1
+    assert "the next one is due 2026-11-17" in report["skipped"][0]["reason"]
+    assert len(proposed(proposal(LOWER), today=date(2026, 11, 17))["proposals"]) == 1
+
+
+def test_a_person_who_names_a_prompt_need_not_wait(checkout: Path) -> None:
+    manager.ensure_variants(PROMPT)
+    for value in ("0.9 ", "0.8 ", "0.7 ", "0.6 "):
+        text = TEXT.replace("0.3 ", value)
+        Variants(here(), PROMPT).add(text, source="proposal", author="")
+        history(checkout, variants.sha256(text), "keep")
+    asked = {"prompts": (PROMPT,), "today": date(2026, 11, 16)}
+    assert len(proposed(proposal(LOWER), **asked)["proposals"]) == 1
+
+
+def test_searches_that_find_nothing_count_too_and_another_model_starts_afresh(checkout: Path) -> None:
+    useless = proposal(edit("above: 0.3 ", "above: 0.35 "))
+    identity = {"provider": "Proposing", "model": None, "base_url": None}
+    for day in range(11, 16):
+        search = {"prompt": PROMPT, "base_sha256": variants.sha256(TEXT), "calls": 9, "sha256": None}
+        line = {"run_type": "proposals", "ts": f"2026-11-{day}T02:11:00.000Z"}
+        line |= {"summary": {"searches": [search]}, "metadata": {"model": identity}}
+        append(checkout, line)
+    report = proposed(useless, today=date(2026, 11, 18))
+    assert "due 2026-11-19" in report["skipped"][0]["reason"]
+    other = propose.propose(Options(today=date(2026, 11, 18)), model=offline())
+    assert len(other["proposals"]) == 1
+
+
+def test_every_search_leaves_what_it_took_and_found_in_the_history(checkout: Path) -> None:
+    proposed(proposal(edit("above: 0.3 ", "above: 0.35 ")))
+    (row,) = proposed(proposal(LOWER))["proposals"]
+    lines = [json.loads(line) for line in (checkout / "eval/history.jsonl").read_text().splitlines()]
+    found = [search for line in lines for search in line["summary"]["searches"]]
+    assert [search["sha256"] for search in found] == [None, row["sha256"]]
+    assert all(search["calls"] > 1 and search["cost_usd"] == 0.0 for search in found)
+
+
+def test_a_search_with_an_answer_that_cannot_be_used_is_paid_for_and_no_reason_to_wait(
+    checkout: Path,
+) -> None:
+    proposed({"proposals": "none"})
+    (line,) = [json.loads(line) for line in (checkout / "eval/history.jsonl").read_text().splitlines()]
+    (search,) = line["summary"]["searches"]
+    assert search["calls"] > 1 and search["base_sha256"] == ""
+
+
+def test_a_challenger_remembers_the_calls_and_dollars_it_took() -> None:
+    model = Proposing(proposal(LOWER), cost_usd=0.25)
+    (row,) = propose.propose(Options(screen_cases=12), model=model)["proposals"]
+    last = Variants(here(), PROMPT).lineage()[-1]
+    assert (last.calls, last.cost_usd) == (row["calls"], row["cost_usd"]) == (row["calls"], 0.25)
+    assert row["calls"] == len([event for event in rows() if event["kind"] == "llm_call"])
+
+
+def test_an_unknown_price_is_not_zero() -> None:
+    (row,) = propose.propose(model=Proposing(proposal(LOWER), cost_usd=None))["proposals"]
+    assert row["cost_usd"] is None and row["calls"] > 0
 
 
 def test_a_winner_that_waits_to_be_merged_is_what_the_next_challenger_starts_from(checkout: Path) -> None:
@@ -233,8 +318,13 @@ def test_a_winner_that_waits_to_be_merged_is_what_the_next_challenger_starts_fro
     won = Variants(here(), PROMPT).add(TEXT.replace("0.3 ", "0.2 "), source="hand", author="", name="B")
     history(checkout, won.sha256, "promote")
     report = proposed(proposal(edit("above: 0.2 ", "above: 0.1 ")))
-    assert report["proposals"][0]["parent_sha256"] == won.sha256
-    assert report["proposals"][0]["variant"] == "C"
+    (row,) = report["proposals"]
+    assert (row["parent_sha256"], row["variant"]) == (won.sha256, "C")
+    made_from = Variants(here(), PROMPT).lineage()[-1]
+    assert made_from.parent_sha256 == won.sha256
+    assert made_from.reason.startswith(f"Built on {won.called}, whose promotion is not merged yet. ")
+    first = body_of(report).splitlines()[0]
+    assert first.startswith("> **Built on a promotion that is not merged yet: ") and won.called in first
 
 
 def test_only_tune_cases_are_shown_and_no_case_id_is() -> None:
@@ -315,7 +405,7 @@ def test_any_number_of_proposals_gives_a_text_that_may_be_published() -> None:
     sha = "0" * 64
     words = ("@" * 600, ("2026-11-16/a-1",) * 5, ("<" * 500,) * 8, tune, 15, 15, "+x\n" * 40_000)
     rows = [Proposed(f"agents/prompts/{'p' * 60}{n}.md", "B", sha, sha, "a", *words) for n in range(60)]
-    cleared = tuple(Cleared(row.prompt, "C") for row in rows)
+    cleared = tuple(Cleared(row.prompt, "C", sha) for row in rows)
     left = tuple(LeftOut(row.prompt, "#" * 300) for row in rows)
     report = made(Report, proposed(proposal(LOWER)))
     many = replace(report, proposals=tuple(rows), cleared=cleared, skipped=left, refused=left)
@@ -367,10 +457,16 @@ def history(root: Path, sha256: str, verdict: str) -> None:
     """A line of history as the A/B test leaves it."""
     row = {"prompt": PROMPT, "pair": sha256[:9], "variant": "X", "sha256": sha256, "verdict": verdict}
     row["promoted"] = verdict == "promote"  # type: ignore[assignment]
-    line = {"run_type": "ab_test", "ts": "2026-11-15T01:00:00.000Z", "summary": {"comparisons": [row]}}
-    file = root / "eval/history.jsonl"
-    with file.open("a") as log:
+    append(root, {"run_type": "ab_test", "ts": "2026-11-15T01:00:00.000Z", "summary": {"comparisons": [row]}})
+
+
+def append(root: Path, line: Mapping[str, Any]) -> None:
+    with (root / "eval/history.jsonl").open("a") as log:
         log.write(json.dumps(line) + "\n")
+
+
+def body_of(report: Mapping[str, Any]) -> str:
+    return markdown(made(Report, report))
 
 
 def test_offline_and_trial_screens_agree() -> None:
