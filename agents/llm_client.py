@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from telemetry.edge.cli import number, whole
+from telemetry.edge.cli import note, number, whole
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import here
 from telemetry.edge.text import remember
 
 if TYPE_CHECKING:
@@ -102,15 +103,37 @@ def model_from_env(
     """
     from agents.model.budget import Budget
 
-    asked = options or ModelOptions()
+    asked, others = options or ModelOptions(), tuple(filter(None, models))
     budget = Budget(asked.max_usd, asked.max_calls, asked.max_seconds)
-    # An unset secret arrives from GitHub as an empty string, a pasted one with a newline.
-    key, base_url, model = (os.environ.get(name, "").strip() for name in ENVIRONMENT)
-    if not key and not base_url:
+    endpoint = endpoint_from_env()
+    note("shutdown", functools.partial(shutdown_warning, others))
+    if endpoint is None:
         from agents.offline.model import OfflineModel
 
         return Capped(OfflineModel(asked.offline_noise, asked.seed, analysts), budget)
-    from agents.model.endpoint import DEFAULT_BASE_URL, DEFAULT_MODEL, OpenAIModel
+    from agents.model.endpoint import OpenAIModel
+
+    key, base_url, model = endpoint
+    chosen = OpenAIModel(
+        api_key=key,
+        base_url=base_url,
+        model=model,
+        budget=budget,
+        concurrency=asked.concurrency,
+        timeout_s=asked.timeout_s,
+        price=asked.price,
+    )
+    chosen.require_price(*others)
+    return chosen
+
+
+def endpoint_from_env() -> tuple[str, str, str] | None:
+    """Key, address and model that the environment names; None when it names no endpoint."""
+    # An unset secret arrives from GitHub as an empty string, a pasted one with a newline.
+    key, base_url, model = (os.environ.get(name, "").strip() for name in ENVIRONMENT)
+    if not key and not base_url:
+        return None
+    from agents.model.endpoint import DEFAULT_BASE_URL, DEFAULT_MODEL
 
     remember(key)
     if not (key.isascii() and key.isprintable()):
@@ -118,17 +141,24 @@ def model_from_env(
     base_url = base_url or DEFAULT_BASE_URL
     if not _is_http(base_url):
         raise BadInput(f"OPENAI_BASE_URL: {base_url!r} must look like https://host/v1")
-    chosen = OpenAIModel(
-        api_key=key,
-        base_url=base_url,
-        model=model or DEFAULT_MODEL,
-        budget=budget,
-        concurrency=asked.concurrency,
-        timeout_s=asked.timeout_s,
-        price=asked.price,
-    )
-    chosen.require_price(*filter(None, models))
-    return chosen
+    return key, base_url, model or DEFAULT_MODEL
+
+
+def shutdown_warning(models: Iterable[str | None] = ()) -> str:
+    """One line if the endpoint will soon shut its model, or one of these, down; asked for once a day."""
+    try:
+        endpoint = endpoint_from_env()
+    except BadInput:  # who asks that endpoint tells it
+        return ""
+    if endpoint is None:
+        return ""
+    import asyncio
+
+    from agents.model.shutdown import warning
+
+    key, base_url, model = endpoint
+    asked = warning(here(), base_url, key, [model, *filter(None, models)])
+    return asyncio.run_coroutine_threadsafe(asked, _background_loop()).result()
 
 
 def _is_http(url: str) -> bool:

@@ -19,6 +19,7 @@ from telemetry import logger
 from telemetry.edge.files import EVENTS, SEALED, Repo
 from telemetry.read.rows import Window, quoted
 
+FIELDS = ("pair", "round", "place", "case_id", "champion_score", "challenger_score", "night", "score")
 LEAST_ARCHIVED = 5  # evals of a case; fewer say less than the rounds themselves
 
 
@@ -86,13 +87,12 @@ def gathered(
         return Evidence()
     from telemetry.read import store
 
-    con = store.connect(repo, Window(kind="evaluation"), extra=True)
+    con = store.connect(repo, Window(kind="evaluation"), fields=FIELDS)
     names = ", ".join(map(quoted, wanted))
     rows = con.execute(
-        "select distinct on (event_id) extra->>'pair', cast(extra->>'round' as int), cast(extra->>'place' as int),"
-        " agent, extra->>'case_id', cast(extra->>'champion_score' as double),"
-        " cast(extra->>'challenger_score' as double), extra->>'night' from events"
-        f" where source = 'ab_test' and extra->>'pair' in ({names}) order by event_id, ts"
+        "select distinct on (event_id) pair, cast(round as int), cast(place as int), agent, case_id,"
+        " cast(champion_score as double), cast(challenger_score as double), night from events"
+        f" where source = 'ab_test' and pair in ({names}) order by event_id, ts"
     ).fetchall()
     turns: dict[str, list[Turn]] = defaultdict(list)
     logged = set()
@@ -105,8 +105,8 @@ def gathered(
         f"(agent = {quoted(spec.name)} and prompt_hash = {quoted(prompts.hash(spec))})" for spec in specs
     ]
     known: list[tuple[Any, ...]] = con.execute(
-        "select agent, extra->>'case_id' as case_id, avg(cast(extra->>'score' as double)) from events where"
-        f" source = 'eval' and ({' or '.join(texts) or 'false'}) and extra->>'score' is not null"
+        "select agent, case_id, avg(cast(score as double)) from events where"
+        f" source = 'eval' and ({' or '.join(texts) or 'false'}) and score is not null"
         f" group by all having count(*) >= {LEAST_ARCHIVED}"
     ).fetchall()
     in_order = {pair: sorted(found, key=lambda turn: turn.place) for pair, found in turns.items()}

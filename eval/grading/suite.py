@@ -34,6 +34,9 @@ class Case:
     expect: tuple[Mapping[str, Any], ...]
     tags: tuple[str, ...] = ()
     threshold: float = 1.0
+    hash: str = field(
+        default="", compare=False
+    )  # of its line: scores of another text are not paired with these
     split: Split = field(init=False)
 
     def __post_init__(self) -> None:
@@ -152,7 +155,8 @@ def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
         if name in cases:
             raise BadInput(f"{shown}:{number}: id: {name!r} is used twice")
         tags, threshold = tuple(row.get("tags", ())), float(row.get("threshold", 1.0))
-        cases[name] = Case(name, row["input"], tuple(row["expect"]), tags, threshold)
+        digest = hashlib.sha256(line).hexdigest()[:12]
+        cases[name] = Case(name, row["input"], tuple(row["expect"]), tags, threshold, digest)
     if not cases:
         raise BadInput(f"{shown}: the suite holds no case")
     return tuple(cases.values())

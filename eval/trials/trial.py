@@ -41,7 +41,8 @@ _TURN = (
 _RUN = ("cost_usd", "tokens_in", "tokens_out", "tokens_thinking", "prompt_hash", "price_list_version")
 # What an `evaluation` row takes from its trial.
 _GRADED = (
-    *("error", "error_kind", "arm", "case_id", "trial_no", "ok", "score", "prompt_hash", "model", "provider"),
+    *("error", "error_kind", "arm", "case_id", "trial_no", "ok", "score", "prompt_hash", "model"),
+    *("model_answered", "provider"),
 )
 
 _asked: ContextVar[list[dict[str, Any]] | None] = ContextVar("asked", default=None)
@@ -243,6 +244,7 @@ def _log_evaluation(trial: Trial, case: Case) -> None:
         trial.latency_ms,
         kind="evaluation",
         split=case.split,
+        case_hash=case.hash or None,
         rubric=marks.get("scores"),
         **{name: marks.get(name) for name in ("gates", "overall_score", "passed_all_mandatory")},
         **{name: getattr(trial, name) for name in _GRADED},

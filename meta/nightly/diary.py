@@ -23,6 +23,7 @@ from eval.grading.suite import Suites
 from eval.ledger.provenance import GitState, Seen, append_history, model_identity, replay_metadata
 from meta.nightly.stage import NIGHT
 from meta.nightly.steps import Result, Step
+from telemetry.edge import cli
 from telemetry.edge.files import Repo, write_json
 from telemetry.edge.git import commit_of
 from telemetry.edge.text import cell, code, table
@@ -127,7 +128,7 @@ class Display:
         for result in results:
             shown.add_row(MARKS[result.status], result.name, result.told, result.look)
         console = Console(highlight=False)
-        console.print("", shown, "", money(spent), sep="\n")
+        console.print("", shown, "", money(spent), *cli.notes(), sep="\n")
         if applied:
             console.print("The changes are in the tree, uncommitted: git status, git diff.")
         elif any(result.look.startswith("git show ") for result in results):

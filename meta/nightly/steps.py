@@ -67,6 +67,8 @@ def steps(options: Sequence[str], replay: bool, shadow: bool = False) -> tuple[S
     night = (
         Step("agents", "running the agents", agents, look=f"{OUTPUTS}/"),
         Step("evals", "grading them on their suites", asking("eval.harness", "--resume"), look=f"{RESULTS}/"),
+        Step("drift", "asking whether champions have become worse", (("eval.drift", "--tell-only"),),
+             needs=("evals",), look=str(RESULTS / "drift.json"), only_data=True),
         Step("A/B", "testing challengers against champions", asking("eval.ab_testing"), kind="ab_champion",
              look="python -m meta.audit --log"),
         Step("rollup", "summing up telemetry", (("telemetry.rollup",),), look=str(SUMMARY), only_data=True),

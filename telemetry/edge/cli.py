@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import Repo, here, working_in
+from telemetry.edge.text import cell
 
 OK = 0  # done, also when there was nothing to do
 FOUND = 1  # a check found something
@@ -22,6 +23,7 @@ STOPPED = 3  # budget or outage; partial rows are saved
 
 _finding = ""
 _outputs: dict[str, str] = {}
+_notes: dict[str, Callable[[], str]] = {}
 N = TypeVar("N", int, float)
 OURS = ("telemetry", "agents", "eval", "meta")
 
@@ -157,11 +159,22 @@ MAX_SUMMARY = 900_000  # characters; GitHub drops a summary over 1 MiB whole
 
 
 def job_summary(markdown: str) -> None:
-    """Add to the job summary."""
+    """Add to the job summary; it ends with what every summary has to say."""
     target = os.environ.get("GITHUB_STEP_SUMMARY")
     if target:
+        parts = [markdown[:MAX_SUMMARY].rstrip(), *(f"**{cell(line)}**" for line in notes())]
         with Path(target).open("a", encoding="utf-8") as file:
-            file.write(markdown[:MAX_SUMMARY].rstrip() + "\n\n")
+            file.write("\n\n".join(parts) + "\n\n")
+
+
+def note(name: str, line: Callable[[], str]) -> None:
+    """Let every summary of this process end with a line: worked out when one is written, left out if empty."""
+    _notes[name] = line
+
+
+def notes() -> list[str]:
+    """Those lines, as they are now."""
+    return [line for line in (make() for make in _notes.values()) if line]
 
 
 def set_output(name: str, value: str) -> None:

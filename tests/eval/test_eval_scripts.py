@@ -20,6 +20,7 @@ COMMANDS = {
     "ab_testing": ["--prompt", "agents/prompts/gauge_echo.md"],
     "suites": ["list"],
     "replay": ["eval/results/gauge_echo.json"],
+    "drift": [],
     "scaffold": ["port_watch"],
     "scores_table": [],
 }

@@ -105,6 +105,7 @@ def test_an_unchanged_tree_hands_over_nothing(root: Path) -> None:
     for name in (
         "agents/orchestrator",
         "eval/harness",
+        "eval/drift",
         "telemetry/__init__",
         "telemetry/rollup",
         "meta/critique_loops",

@@ -255,6 +255,7 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     assert {step["name"]: step["told"] for step in told["steps"]} == {
         "agents": "2 agents ran, 0 signals and findings",
         "evals": "watcher 50 %, idler 25 %",
+        "drift": "no drift in 2 agents, nights compared: 1",
         "A/B": "promote watcher B 851c909 (+50.0 points)",
         "rollup": "760 runs summed up",
         "critiques": "No issue in 1 critique",

@@ -1,0 +1,89 @@
+"""Tells when the endpoint is going to shut a model down: models that list a `shutdown_date` are asked once a day."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from agents.model.sdk import Wire
+from telemetry.edge.files import SCRATCH, Repo, write_json
+from telemetry.edge.text import redact
+
+WARN_DAYS = 90
+LIMIT_S = 5.0  # for all models of an endpoint together
+CACHE = SCRATCH / "shutdown.json"
+
+
+async def warning(repo: Repo, base_url: str, api_key: str, models: Sequence[str]) -> str:
+    """One line about the models that go within `WARN_DAYS`, empty if none is known to; never raises."""
+    today = datetime.now(UTC).date()
+    kept, where = _read(repo / CACHE), redact(base_url)
+    names = {model: f"{where} {model}" for model in dict.fromkeys(models)}
+    stale = [model for model, name in names.items() if kept.get(name, {}).get("asked") != str(today)]
+    if stale:
+        dates = await _asked(base_url, api_key, stale)
+        for model in stale:
+            # What could not be learnt is not asked again today either: a warning must not slow down every script.
+            kept[names[model]] = {"asked": str(today), "shutdown_date": dates.get(model)}
+        _keep(repo / CACHE, kept)
+    return told({model: kept[name].get("shutdown_date") for model, name in names.items()}, today)
+
+
+def told(dates: dict[str, str | None], today: date) -> str:
+    """The models that are about to go, soonest first."""
+    left = {model: (_day(text) - today).days for model, text in dates.items() if text}
+    soon = sorted((days, model) for model, days in left.items() if days <= WARN_DAYS)
+    if not soon:
+        return ""
+    when = [
+        f"{model} {'will be' if days > 0 else 'was to be'} shut down on {dates[model]}"
+        + (f", in {days} days" if days > 0 else "")
+        for days, model in soon
+    ]
+    return f"Warning: {'; '.join(when)}. Try a successor: OPENAI_MODEL, or model: in agents/manifest.yaml"
+
+
+async def _asked(base_url: str, api_key: str, models: Sequence[str]) -> dict[str, str]:
+    """The dates that are listed; models without one, and endpoints that do not say, are left out."""
+    found: dict[str, str] = {}
+    wire = Wire.open(asyncio.get_running_loop(), api_key, base_url, len(models))
+
+    async def ask(model: str) -> None:
+        listed = getattr(await wire.client.models.retrieve(model), "shutdown_date", None)
+        if isinstance(listed, str):
+            found[model] = str(_day(listed))
+
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            await asyncio.gather(*map(ask, models), return_exceptions=True)
+    except TimeoutError:
+        return found
+    finally:
+        await wire.client.close()
+    return found
+
+
+def _day(text: str) -> date:
+    return date.fromisoformat(text[:10])
+
+
+def _entry(row: dict[str, str | None]) -> dict[str, str | None]:
+    listed = row["shutdown_date"]
+    return {"asked": row["asked"], "shutdown_date": None if listed is None else str(_day(listed))}
+
+
+def _read(path: Path) -> dict[str, dict[str, str | None]]:
+    try:
+        return {name: _entry(row) for name, row in json.loads(path.read_bytes()).items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # it is only a cache: ask again
+        return {}
+
+
+def _keep(path: Path, kept: dict[str, dict[str, str | None]]) -> None:
+    try:
+        write_json(path, kept)
+    except OSError:  # a full or read-only disk: ask again next time
+        return
