@@ -8,8 +8,9 @@ run in `eval/history.jsonl`, only if a model was really called.
 from __future__ import annotations
 
 import functools
+import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata as installed
 from pathlib import Path
@@ -109,6 +110,18 @@ def append_history(
     """Add one line: when, what kind of run, its figures, and what it was measured with."""
     row = {"ts": logger.utc_now(), "run_type": run_type, "summary": summary, "metadata": metadata}
     logger.append(logger.encode(row), repo / HISTORY)
+
+
+def history(repo: Repo) -> Iterator[dict[str, Any]]:
+    """The lines of the history, oldest first; a torn or foreign one tells nothing."""
+    file = repo / HISTORY
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
 
 
 def model_identity(model: object) -> dict[str, str | None]:
