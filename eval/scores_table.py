@@ -54,15 +54,16 @@ def pass_rates(jobs: Sequence[Job]) -> Scores:
 
     from agents.domain import load_domain
     from agents.offline.model import OfflineModel
-    from eval.grading.suite import split
     from eval.trials.pool import collect
 
     with tempfile.TemporaryDirectory() as scratch, working_in(Path(scratch)):
         analysts = load_domain(jobs[0].spec.domain if jobs else None).analysts
         trials = asyncio.run(collect(jobs, OfflineModel(analysts=analysts)))
+    halves = {(job.spec.name, job.case.id): job.case.split for job in jobs}
     passed: dict[tuple[str, str, str], list[bool]] = {}
     for trial in trials:
-        passed.setdefault((trial.agent, trial.arm, split(trial.case_id)), []).append(bool(trial.ok))
+        key = trial.agent, trial.arm, halves[trial.agent, trial.case_id]
+        passed.setdefault(key, []).append(bool(trial.ok))
     found: Scores = {job.spec.name: {} for job in jobs}
     for (agent, arm, half), right in sorted(passed.items()):
         found[agent].setdefault(arm, {})[half] = sum(right) / len(right)

@@ -9,6 +9,7 @@ from typing import Any
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SUITES, Repo
+from telemetry.edge.records import plain
 
 
 def parser() -> cli.Parser:
@@ -26,7 +27,9 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     paths = _paths(repo, args.suite)
     if args.command == "pin":
         changed = pin(repo, paths)
-        cli.tell(args, {"pinned": changed}, *([f"pinned {name}" for name in changed] or ["nothing to pin"]))
+        told = [f"pinned {name}" for name in changed] or ["nothing to pin"]
+        warnings = [told for path in paths for told in _trivial(_row(repo, path))]
+        cli.tell(args, {"pinned": changed, "warnings": warnings}, *told, *warnings)
         return cli.OK
     rows = [_row(repo, path) for path in paths]
     cli.tell(args, {"suites": rows}, *map(_line, rows))
@@ -44,19 +47,46 @@ def _paths(repo: Repo, names: list[str]) -> list[Path]:
 
 
 def _row(repo: Repo, path: Path) -> dict[str, Any]:
-    from eval.grading.suite import Suites
+    from eval.grading.suite import SPLITS, Case, Suites
+    from eval.grading.trivial import empty_baseline
 
+    cases: tuple[Case, ...] = ()
+    problem = None
     try:
-        parts, problem = [case.split for case in Suites(repo).load(path, check=True).cases], None
+        cases = Suites(repo).load(path, check=True).cases
     except BadInput as refused:
-        parts, problem = [], str(refused)
-    counts = {"cases": len(parts), "tune": parts.count("tune"), "holdout": parts.count("holdout")}
-    return {"suite": path.stem, **counts, "problem": problem}
+        problem = str(refused)
+    parts = {half: [case for case in cases if case.split == half] for half in SPLITS}
+    return {
+        "suite": path.stem,
+        "cases": len(cases),
+        **{half: len(own) for half, own in parts.items()},
+        "families": {half: len({case.family for case in own}) for half, own in parts.items()},
+        "empty_baseline": plain(empty_baseline(cases)),
+        "problem": problem,
+    }
 
 
 def _line(row: dict[str, Any]) -> str:
-    told = "{cases} cases ({tune} tune, {holdout} holdout), pinned, as pinned".format(**row)
-    return f"{row['suite']}: {row['problem'] or told}"
+    if row["problem"]:
+        return f"{row['suite']}: {row['problem']}"
+    halves = ", ".join(f"{row[half]} {half} of {count} families" for half, count in row["families"].items())
+    return f"{row['suite']}: {row['cases']} cases ({halves}), as pinned; an empty answer passes {_empty(row)}"
+
+
+def _empty(row: dict[str, Any]) -> str:
+    rates = [(half, found["pass_rate"]) for half, found in row["empty_baseline"].items()]
+    return ", ".join(f"{100 * rate:.0f} % of {half}" for half, rate in rates if rate is not None)
+
+
+def _trivial(row: dict[str, Any]) -> list[str]:
+    """A warning, if the empty answer passes most of either half."""
+    from eval.grading.trivial import TRIVIAL
+
+    if not any((found["pass_rate"] or 0) > TRIVIAL for found in row["empty_baseline"].values()):
+        return []
+    mend = "read pass rates against that, or add cases that expect something"
+    return [f"{row['suite']}: an empty answer passes {_empty(row)}: {mend}"]
 
 
 if __name__ == "__main__":

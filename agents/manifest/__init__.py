@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from agents.manifest import check as manifest_check
 from agents.manifest.check import EVERYONE
@@ -93,6 +93,8 @@ class ABTest:
     min_cases: int = 30
     max_cost_increase: float = 0.20
     max_p95_increase: float = 0.50
+    wear_limit: int = 60  # verdicts that a holdout may give before it wants fresh cases
+    wear: Literal["warn", "block"] = "warn"  # what happens beyond that
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ _GIVEN: Final = load_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
 Case = dict[str, Any]
 
 
-def _case(name: str, inputs: Case, expect: list[Case], reports: bool) -> Case:
-    return {"id": name, "input": inputs, "expect": expect, "tags": ["report" if reports else "quiet"]}
+def _case(name: str, about: str, inputs: Case, expect: list[Case], reports: bool) -> Case:
+    tags = ["report" if reports else "quiet"]
+    return {"id": f"{name}.{about}", "family": about, "input": inputs, "expect": expect, "tags": tags}
 
 
 def _headline_cases(name: str) -> Iterable[Case]:
@@ -27,7 +28,7 @@ def _headline_cases(name: str) -> Iterable[Case]:
         wanted = [f"h{place}" for place in counting]
         expect: list[Case] = [{"grader": "set_f1", "path": "*.headline_id", "values": wanted}]
         expect += [{"grader": "band", "path": f"[headline_id={id_}].risk_score", "low": 30} for id_ in wanted]
-        yield _case(f"{name}.{about}", {"as_of": "2026-03-02", "headlines": lines}, expect, bool(wanted))
+        yield _case(name, about, {"as_of": "2026-03-02", "headlines": lines}, expect, bool(wanted))
 
 
 def _macro_cases(name: str) -> Iterable[Case]:
@@ -40,7 +41,7 @@ def _macro_cases(name: str) -> Iterable[Case]:
         expect: list[Case] = [{"grader": "absent", "path": ""}]
         if signal:
             expect = [{"grader": "exact", "path": f"[series={series}].signal", "value": signal}]
-        yield _case(f"{name}.{about}", {"as_of": days[-1], "series": [row]}, expect, bool(signal))
+        yield _case(name, about, {"as_of": days[-1], "series": [row]}, expect, bool(signal))
 
 
 STARTERS: Final = {

@@ -43,6 +43,7 @@ MARGIN_ALPHA = (
 )
 FULL_SUITE = 30  # cases from which an agent counts in full: a smaller suite must not cap everybody's bets
 CLEAR_Z = 2.3
+LEAST_FAMILIES = 10  # fewer say little about how families differ: then the cases stand for themselves
 FUTILITY_Z = 3.0  # of the test within a round; the looks between rounds see more, and drop earlier
 AGENT_FLOOR = (
     -0.02
@@ -153,15 +154,19 @@ class Match:
     def end_round(self) -> None:
         """The look between two rounds."""
         self.rounds += 1
-        means = {
-            case: fmean(b for _, b in pairs) - self._champion(case) for case, pairs in self.scores.items()
+        means = {case: fmean(b - a for a, b in pairs) for case, pairs in self.scores.items()}
+        archived = {
+            case: fmean(b for _, b in pairs) - known
+            for case, pairs in self.scores.items()
+            if (known := self._archive(case)) is not None
         }
-        mean, error = self._across(means)
         # To rule out a small loss takes most of the rounds even for an equal arm: only the clear cases are dropped.
         looks = HOPELESS[:1] if self.rules.margin else HOPELESS
         most, z = next((most, z) for first, most, z in reversed(looks) if self.rounds >= first)
-        if len(means) >= self.rules.min_cases and mean <= most - self.rules.margin - z * error:
-            self.dropped = f"hopeless after round {self.rounds}: {100 * mean:+.1f} points"
+        for look in (means, means | archived):
+            mean, error = self._across(look)
+            if len(means) >= self.rules.min_cases and mean <= most - self.rules.margin - z * error:
+                self.dropped = f"hopeless after round {self.rounds}: {100 * mean:+.1f} points"
 
     def finish(self, case: Case, champion: float | None, challenger: float | None) -> None:
         """One pair of the finishing pass."""
@@ -212,15 +217,11 @@ class Match:
             return replace(known, verdict="blocked", reason=f"better, but not for {', '.join(harmed)}")
         return replace(known, verdict="promote", reason=self.test.reason)
 
-    def _champion(self, case: Case) -> float:
-        """Its mean score: by its archive, else by the rounds."""
-        archived = self._archive(case)
-        return fmean(a for a, _ in self.scores[case]) if archived is None else archived
-
     def _clear(self) -> bool:
         """Whether the gain holds across families, not in a few of them."""
         means = {case: fmean(b - a for a, b in pairs) for case, pairs in self.scores.items()}
-        mean, error = self._across(means, self.rules.family)
+        many = len({self.rules.family(case) for case in means}) >= LEAST_FAMILIES
+        mean, error = self._across(means, self.rules.family) if many else self._across(means)
         return mean + self.rules.margin >= CLEAR_Z * error
 
     def _across(

@@ -54,7 +54,7 @@ class Comparison:
 
     def __init__(self, plan: Plan, test: Test, arm: Arm) -> None:
         settings = plan.settings
-        family = {unit.key: str(getattr(unit.case, "family", unit.case.id)) for unit in plan.order}
+        family = {unit.key: f"{unit.spec.name}/{unit.case.family}" for unit in plan.order}
         self.plan, self.test, self.arm = plan, test, arm
         self.units = {unit.key: unit for unit in test.units(plan.order)}
         self.match = Match(

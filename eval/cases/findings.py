@@ -17,7 +17,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eval.cases import Row, case, content, generator, wanted
+from eval.cases import Row, case, content, family_of, generator, one_sided, wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Kind:
 GIVEN = content(__file__)
 KINDS = {name: Kind(**kind) for name, kind in GIVEN["kinds"].items()}
 
-Finding = tuple[Row, str, str | None]  # finding, action, target
+Finding = tuple[Row, str, str | None, str]  # finding, action, target, family
 
 
 def cases() -> Iterator[Row]:
@@ -41,22 +41,24 @@ def cases() -> Iterator[Row]:
     draw, used = generator("findings"), set[str]()
     for name, kind in KINDS.items():
         for number in range(kind.cases):
-            made = [_finding(draw, kind, number, 1)]
+            made = [_finding(draw, name, number, 1)]
             while str(made) in used:  # the same pattern about another agent, or of another severity
-                made = [_finding(draw, kind, number, 1)]
+                made = [_finding(draw, name, number, 1)]
             used.add(str(made))
             yield _case(f"meta-{name}-{number + 1:03}", made, [name])
     often = [kind.mixed for kind in KINDS.values()]
     for number in range(GIVEN["mixed"]):
         names = draw.choices(list(KINDS), often, k=2 + number % 2)
-        made = [_finding(draw, KINDS[name], draw.randrange(60), place) for place, name in enumerate(names, 1)]
+        made = []
+        while not one_sided(family for *_, family in made):
+            made = [_finding(draw, name, draw.randrange(60), place) for place, name in enumerate(names, 1)]
         yield _case(f"meta-mixed-{number + 1:03}", made, sorted({"mixed", *names}))
 
 
 def _case(case_id: str, made: list[Finding], tags: list[str]) -> Row:
     ids = [row["id"] for row, *_ in made]
     expect = [wanted("set_f1", "*.finding_id", values=ids, weight=0.5)]
-    for row, action, target in made:
+    for row, action, target, _ in made:
         item = f"[finding_id={row['id']}]"
         expect.append(wanted("exact", f"{item}.action", value=action, weight=2))
         if target:
@@ -71,17 +73,19 @@ def _case(case_id: str, made: list[Finding], tags: list[str]) -> Row:
         },
         "protected_paths": GIVEN["protected"],
     }
-    return case(case_id, payload, expect, tags)
+    return case(case_id, made[0][-1], payload, expect, tags)
 
 
-def _finding(draw: random.Random, kind: Kind, number: int, place: int) -> Finding:
+def _finding(draw: random.Random, name: str, number: int, place: int) -> Finding:
+    kind = KINDS[name]
     agent, severity = draw.choice(GIVEN["agents"]), draw.choice(("low", "med", "high"))
     title, evidence, change, *path = kind.patterns[number % len(kind.patterns)]
+    family = family_of("finding", name, title, change)
     row = {"id": f"f{place}", "target_agent": agent, "title": title, "evidence": evidence}
     row |= {"severity": severity, "change": change}
     if path:
         row["path"] = path[0].format(a=agent)
     if kind.action == "reject" or (kind.action == "code_patch" and agent not in GIVEN["editable_code"]):
-        return row, "reject", None
+        return row, "reject", None, family
     targets = {"prompt_change": f"agents/prompts/{agent}.md", "code_patch": f"agents/{agent}.py"}
-    return row, kind.action, targets.get(kind.action, agent)
+    return row, kind.action, targets.get(kind.action, agent), family

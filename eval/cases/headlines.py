@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eval.cases import Row, case, content, generator, wanted
+from eval.cases import Row, case, content, family_of, generator, one_sided, wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,14 @@ class Group:
     band: str | None = None  # None: nothing is reported
     category: str | None = None
 
+    def family(self, pattern: str) -> str:
+        return family_of("news", self.tag, pattern)
+
 
 GIVEN = content(__file__)
 GROUPS = [Group(**group) for group in GIVEN["groups"]]
 
-Headline = tuple[str, str, Group]  # text, region, what it is
+Headline = tuple[str, str, Group, str]  # text, region, what it is, its family
 
 
 def cases() -> Iterator[Row]:
@@ -54,14 +57,17 @@ def cases() -> Iterator[Row]:
     often = [group.mixed for group in GROUPS]
     for number in range(GIVEN["mixed"]):
         groups = draw.choices(GROUPS, often, k=2 + number % 2)
-        made = [_set(draw, used, draw.choice(group.patterns), group) for group in groups]
+        made = [_set(draw, used, draw.choice(groups[0].patterns), groups[0])]
+        for group in groups[1:]:
+            near = [one for one in group.patterns if one_sided([made[0][3], group.family(one)])]
+            made.append(_set(draw, used, draw.choice(near), group))
         yield _case(draw, f"geo-mixed-{number + 1:02}", made)
 
 
 def _set(draw: random.Random, used: set[str], pattern: str, group: Group) -> Headline:
     """Set a pattern in a place it has not been in; one that names none is about the whole world."""
     if "{p}" not in pattern:
-        return pattern, "global", group
+        return pattern, "global", group, group.family(pattern)
     at_sea = any(word in pattern for word in GIVEN["sea"])
     free = [
         (region, text)
@@ -71,13 +77,13 @@ def _set(draw: random.Random, used: set[str], pattern: str, group: Group) -> Hea
     ]
     region, text = draw.choice(free)
     used.add(text)
-    return text, region, group
+    return text, region, group, group.family(pattern)
 
 
 def _case(draw: random.Random, case_id: str, made: list[Headline]) -> Row:
     morning = dt.datetime(2026, 1, 5, 7, tzinfo=dt.UTC) + dt.timedelta(days=draw.randrange(300))
     rows, risky, labels = [], [], []
-    for number, (text, region, group) in enumerate(made, 1):
+    for number, (text, region, group, _) in enumerate(made, 1):
         published = morning - dt.timedelta(minutes=draw.randrange(20, 900))
         stamp = published.strftime("%Y-%m-%dT%H:%M:%SZ")
         name, item = f"h{number}", f"[headline_id=h{number}]"
@@ -91,4 +97,4 @@ def _case(draw: random.Random, case_id: str, made: list[Headline]) -> Row:
                 labels.append(wanted("exact", f"{item}.category", value=group.category))
     expect = [wanted("set_f1", "*.headline_id", values=risky, weight=2), *labels]
     payload = {"as_of": morning.date().isoformat(), "headlines": rows}
-    return case(case_id, payload, expect, sorted({group.tag for _, _, group in made}))
+    return case(case_id, made[0][3], payload, expect, sorted({group.tag for _, _, group, _ in made}))

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean, median_high, stdev
 
-from eval.cases import Row, case, content, generator, wanted
+from eval.cases import Row, case, content, family_of, generator, one_sided, wanted
 
 LENGTH = 60  # changes before the last one
 Z_SIGNAL = 3.0
@@ -85,15 +85,17 @@ def cases() -> Iterator[Row]:
     draw = generator("macro")
     for plan in PLANS:
         for number in range(plan.count):
-            kind, as_of = KINDS[number % len(KINDS)], _weekday(draw)
-            made = _series(draw, kind, plan, as_of, up=bool((number // len(KINDS)) % 2))
-            yield _case(f"macro-{plan.name}-{number + 1:03}", as_of, [made], [plan.name, kind.id])
+            kind, as_of, up = KINDS[number % len(KINDS)], _weekday(draw), bool((number // len(KINDS)) % 2)
+            made, tags = _series(draw, kind, plan, as_of, up=up), [plan.name, kind.id]
+            yield _case(f"macro-{plan.name}-{number + 1:03}", _family(plan, kind, up), as_of, [made], tags)
     for number in range(PAIRED):
-        as_of = _weekday(draw)
-        pair = draw.sample(KINDS, 2)
-        plans = [PLANS[number % 7], draw.choice(PLANS[:4])]
-        both = [_series(draw, k, p, as_of, up=draw.random() < 0.5) for k, p in zip(pair, plans, strict=True)]
-        yield _case(f"macro-pair-{number + 1:03}", as_of, both, ["pair"])
+        as_of, families = _weekday(draw), list[str]()
+        while not one_sided(families):
+            plans = [PLANS[number % 7], draw.choice(PLANS[:4])]
+            pair = list(zip(plans, draw.sample(KINDS, 2), draw.choices((True, False), k=2), strict=True))
+            families = [_family(*one) for one in pair]
+        both = [_series(draw, kind, plan, as_of, up=up) for plan, kind, up in pair]
+        yield _case(f"macro-pair-{number + 1:03}", families[0], as_of, both, ["pair"])
 
 
 def vix_cases() -> Iterator[Row]:
@@ -101,14 +103,23 @@ def vix_cases() -> Iterator[Row]:
     draw = generator("vix")
     for plan in PLANS:
         for number in range(plan.vix):
-            as_of = _weekday(draw)
-            series, signal = _series(draw, KINDS[0], plan, as_of, up=bool(number % 2))
+            as_of, up = _weekday(draw), bool(number % 2)
+            series, signal = _series(draw, KINDS[0], plan, as_of, up=up)
             expect = [wanted("set_f1", "*.signal", values=[signal] if signal else [])]
             payload = {"as_of": as_of.isoformat(), "series": [series]}
-            yield case(f"vix-{plan.name}-{number + 1:03}", payload, expect, [plan.name])
+            family = family_of("series", plan.name, KINDS[0].id, _way(up))
+            yield case(f"vix-{plan.name}-{number + 1:03}", family, payload, expect, [plan.name])
 
 
-def _case(case_id: str, as_of: dt.date, made: list[Labelled], tags: list[str]) -> Row:
+def _family(plan: Plan, kind: Kind, up: bool) -> str:
+    return family_of("day", plan.name, kind.id, _way(up))
+
+
+def _way(up: bool) -> str:
+    return "up" if up else "down"
+
+
+def _case(case_id: str, family: str, as_of: dt.date, made: list[Labelled], tags: list[str]) -> Row:
     found = [[series["id"], signal] for series, signal in made if signal]
     expect = [wanted("set_f1", "*.series:signal", values=found)]
     for series, signal in made:
@@ -118,7 +129,8 @@ def _case(case_id: str, as_of: dt.date, made: list[Labelled], tags: list[str]) -
             expect.append(wanted("numeric", f"{item}.daily_change", value=change, abs=0.0005, weight=0.5))
             if series["id"] == "VIX":
                 expect.append(wanted("exact", f"{item}.regime", value=_regime(now), weight=0.5))
-    return case(case_id, {"as_of": as_of.isoformat(), "series": [series for series, _ in made]}, expect, tags)
+    payload = {"as_of": as_of.isoformat(), "series": [series for series, _ in made]}
+    return case(case_id, family, payload, expect, tags)
 
 
 def _series(draw: random.Random, kind: Kind, plan: Plan, as_of: dt.date, *, up: bool) -> Labelled:

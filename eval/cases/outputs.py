@@ -25,7 +25,7 @@ import datetime as dt
 import random
 from collections.abc import Iterator
 
-from eval.cases import Row, case, content, generator, wanted
+from eval.cases import Row, case, content, family_of, generator, one_sided, wanted
 
 GIVEN = content(__file__)
 SERIES: dict[str, tuple[str, str, tuple[float, float]]] = GIVEN["series"]
@@ -51,20 +51,30 @@ def cases() -> Iterator[Row]:
 
 
 def _case(draw: random.Random, case_id: str, defects: list[str], trap: str = "") -> Row:
+    made = None
+    while made is None:
+        made = _drawn(draw, case_id, defects, trap)
+    return made
+
+
+def _drawn(draw: random.Random, case_id: str, defects: list[str], trap: str) -> Row | None:
+    """A case, or None if its defects are from both sides of the split."""
     as_of = dt.date(2026, 1, 5) + dt.timedelta(days=draw.randrange(300))
     of_series = trap in ("extreme", "rounded") or "spoken" in defects  # other items could not hold it
     agent = draw.choice(["macro_watcher"] if of_series else list(GIVEN["agents"]))
     items = _items(draw, agent, as_of, draw.randrange(1, 4))
     telemetry, baseline = _telemetry(draw)
-    planted, labels = [], []
+    planted, labels, families = [], [], []
     for defect in defects:
         place: int | None = None
         evidence: str | None
         if defect in RUN_DEFECTS:
             severity, evidence = _plant_run(draw, defect, telemetry, baseline)
+            families.append(family_of(defect, severity, agent, "review"))
         else:
             place = draw.randrange(len(items))
-            evidence = _plant(draw, defect, agent, items[place])
+            evidence, words = _plant(draw, defect, agent, items[place])
+            families.append(family_of(defect, agent, words, "review"))
             if defect == "duplicate":
                 place, items = len(items), [*items, copy.deepcopy(items[place])]
             defect = "contradiction" if defect == "spoken" else defect
@@ -74,10 +84,13 @@ def _case(draw: random.Random, case_id: str, defects: list[str], trap: str = "")
         if evidence:
             labels.append(wanted("contains", f"[defect={defect}].evidence", any=[evidence], weight=0.5))
     _set_trap(draw, trap, agent, items, telemetry, baseline)
+    families = families or [family_of("clean", trap, agent, "review")]
+    if not one_sided(families):
+        return None
     expect = [wanted("set_f1", "*.defect:item", values=planted, weight=2), *labels]
     payload = {"agent": agent, "as_of": as_of.isoformat(), "outputs": items}
     payload |= {"telemetry": telemetry, "baseline": baseline}
-    return case(case_id, payload, expect, [*defects, *([trap] if trap else [])] or ["clean"])
+    return case(case_id, families[0], payload, expect, [*defects, *([trap] if trap else [])] or ["clean"])
 
 
 def _items(draw: random.Random, agent: str, as_of: dt.date, count: int) -> list[Row]:
@@ -164,15 +177,15 @@ def _plant_run(draw: random.Random, defect: str, now: Row, baseline: Row) -> tup
     return ("high" if strong else mild), str(now[field])
 
 
-def _plant(draw: random.Random, defect: str, agent: str, item: Row) -> str | None:
-    """Plant a defect in an item (a duplicate is planted beside it); what shows it, if one thing does."""
+def _plant(draw: random.Random, defect: str, agent: str, item: Row) -> tuple[str | None, str]:
+    """Plant a defect in an item (a duplicate is planted beside it); what shows it, if one thing does, and its words."""
     about = GIVEN["agents"][agent]
-    evidence = None
+    evidence, words = None, ""
     if defect == "schema":
         if draw.random() < 0.5:
             del item[about["left_out"]]
         else:
-            item[about["text"]] = draw.choice(GIVEN["no_number"])
+            item[about["text"]] = words = draw.choice(GIVEN["no_number"])
             if agent == "arbitrage_finder":  # no number is left for the rationale to cite
                 venues = f"Buy at {item['buy_venue']}, sell at {item['sell_venue']}"
                 item["rationale"] = f"{venues}, net of both fees"
@@ -188,7 +201,7 @@ def _plant(draw: random.Random, defect: str, agent: str, item: Row) -> str | Non
         item["signal"] = _signal(item["series"], -item["daily_change"])
     elif defect == "contradiction" and agent == "geopolitical_risk":
         item["risk_score"] = draw.randrange(82, 99)
-        item["rationale"] = draw.choice(GIVEN["calm"])
+        item["rationale"] = words = draw.choice(GIVEN["calm"])
     elif defect == "contradiction":
         item["sell_venue"] = item["buy_venue"]
         item["rationale"] = f"Net of both fees this earns {item['profit_pct']} %"
@@ -197,13 +210,14 @@ def _plant(draw: random.Random, defect: str, agent: str, item: Row) -> str | Non
         item["rationale"] = f"{item['series']} {words}, more than is usual for it"
     elif defect == "unsupported":
         evidence = str(draw.randrange(210, 990))
-        item["rationale"] += draw.choice(GIVEN["made_up"]).format(evidence)
+        words = draw.choice(GIVEN["made_up"])
+        item["rationale"] += words.format(evidence)
     elif defect == "stale":
         day = dt.date.fromisoformat(item["date"]) - dt.timedelta(days=draw.randrange(4, 30))
         item["date"] = evidence = day.isoformat()
     elif defect == "missing_rationale":
-        item["rationale"] = draw.choice(GIVEN["no_rationale"])
-    return evidence
+        item["rationale"] = words = draw.choice(GIVEN["no_rationale"])
+    return evidence, words
 
 
 def _set_trap(draw: random.Random, trap: str, agent: str, items: list[Row], now: Row, baseline: Row) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations
 
-from eval.cases import Row, case, content, generator, wanted
+from eval.cases import Row, case, content, family_of, generator, wanted
 
 MIN_PROFIT_PCT = 0.10
 MAX_PROFIT_PCT = 3.0
@@ -61,11 +61,12 @@ def _case(draw: random.Random, case_id: str, plan: Plan) -> Row | None:
     as_of = dt.datetime(2026, 3, 2, 8, tzinfo=dt.UTC) + dt.timedelta(seconds=draw.randrange(200 * 86_400))
     fx = {pair: round(rate * draw.uniform(0.985, 1.015), 4) for pair, rate in GIVEN["fx"].items()}
     fx["USDT/USD"] = round(draw.uniform(0.9935, 0.9975), 4)  # below par: treating it as a dollar misleads
-    quotes = _book(draw, draw.choice(list(ASSETS)), plan, as_of, fx)
+    asset = draw.choice(list(ASSETS))
+    quotes = _book(draw, asset, plan, as_of, fx)
     if plan.odd == "unrated":
         del fx["USDT/USD"]
     if plan.odd == "two":
-        other = draw.choice([asset for asset in ASSETS if not quotes[0]["symbol"].startswith(asset)])
+        other = draw.choice([one for one in ASSETS if one != asset])
         profit = draw.choice([plan.profit, (-0.5, -0.1)])
         quotes += _book(draw, other, replace(plan, profit=profit, odd=""), as_of, fx)
     if plan.odd == "superseded":  # the seller's bid was good enough a few seconds ago
@@ -84,7 +85,8 @@ def _case(draw: random.Random, case_id: str, plan: Plan) -> Row | None:
         item, profit_pct = f"[symbol={pair['symbol']}]", round(pair["profit_pct"], 4)
         expect.append(wanted("numeric", f"{item}.profit_pct", value=profit_pct, abs=0.01, weight=0.5))
         expect.append(wanted("numeric", f"{item}.size", value=pair["size"], rel=0.001, weight=0.5))
-    return case(case_id, {"as_of": _stamp(as_of), "quotes": quotes, "fx": fx}, expect, [plan.name])
+    payload = {"as_of": _stamp(as_of), "quotes": quotes, "fx": fx}
+    return case(case_id, family_of("spread", plan.name, asset), payload, expect, [plan.name])
 
 
 def _book(draw: random.Random, asset: str, plan: Plan, as_of: dt.datetime, fx: dict[str, float]) -> list[Row]:

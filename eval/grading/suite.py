@@ -2,8 +2,9 @@
 
 A suite is a JSONL file of cases (`eval/suite.schema.json`) beside a lock file that pins its SHA-256. A suite that
 changed is refused until somebody pins it again: a score means nothing if the cases moved under it.
-Half of the cases are *tune* (proposals may look at them), half *holdout* (decisions use only them); the split is the
-hash of the case id, never stored, so nobody can move a case across by editing a field.
+Half of the cases are *tune* (proposals may look at them), half *holdout* (decisions use only them). Cases made from one
+template are a *family*, and the split is the hash of its name: what was learnt from a template is never tested on it.
+A case that names no family is one by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from agents.model.schema import faults, read_schema, schema_problem
 from telemetry.edge.errors import BadInput
@@ -23,6 +24,7 @@ LOCK = "suites.lock.json"
 SCHEMA = Path(__file__).parents[1] / "suite.schema.json"
 
 Split = Literal["tune", "holdout"]
+SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,15 @@ class Case:
     expect: tuple[Mapping[str, Any], ...]
     tags: tuple[str, ...] = ()
     threshold: float = 1.0
+    family: str = ""  # the id, where none is named
     hash: str = field(
         default="", compare=False
     )  # of its line: scores of another text are not paired with these
     split: Split = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "split", split(self.id))
+        object.__setattr__(self, "family", self.family or self.id)
+        object.__setattr__(self, "split", split(self.family))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,9 @@ class Suite:
         return self.cases if which == "all" else tuple(case for case in self.cases if case.split == which)
 
 
-def split(case_id: str) -> Split:
+def split(family: str) -> Split:
     """Half and half, by the parity of a hash: stable for ever, independent of order and content."""
-    return "tune" if hashlib.sha256(case_id.encode()).digest()[0] % 2 == 0 else "holdout"
+    return "tune" if hashlib.sha256(family.encode()).digest()[0] % 2 == 0 else "holdout"
 
 
 class Suites:
@@ -155,8 +159,8 @@ def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
         if name in cases:
             raise BadInput(f"{shown}:{number}: id: {name!r} is used twice")
         tags, threshold = tuple(row.get("tags", ())), float(row.get("threshold", 1.0))
-        digest = hashlib.sha256(line).hexdigest()[:12]
-        cases[name] = Case(name, row["input"], tuple(row["expect"]), tags, threshold, digest)
+        digest, family = hashlib.sha256(line).hexdigest()[:12], row.get("family", name)
+        cases[name] = Case(name, row["input"], tuple(row["expect"]), tags, threshold, family, digest)
     if not cases:
         raise BadInput(f"{shown}: the suite holds no case")
     return tuple(cases.values())

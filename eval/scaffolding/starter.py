@@ -20,6 +20,7 @@ def _cases(name: str) -> Iterable[dict[str, Any]]:
         wanted = [f"r{place}" for place in counting]
         yield {
             "id": f"{name}.{about}",
+            "family": f"item-{about}",
             "input": {"as_of": "2026-03-02", "items": items},
             "expect": [{"grader": "set_f1", "path": "*.id", "values": wanted}],
             "tags": ["report" if wanted else "quiet"],

@@ -199,6 +199,7 @@ class _Run:
         metadata = replay_metadata(
             self.git,
             suites={str(target.suite.path): target.suite.sha256},
+            holdout_cases={str(target.suite.path): len(target.suite.part("holdout"))},
             prompts={path: self.prompts.sha256(path) for path in spec.prompt_paths},
             seen=seen_in(own),
             seed=options.ask.seed,
@@ -232,8 +233,8 @@ class _Run:
             "cost_usd": done.spent_usd,
             "seconds": round(time.monotonic() - self.started, 3),
         }
-        # What all agents share, with the suites and prompts of each.
+        # What all agents share, with what is by file from each.
         about = {name: value for name, value in done.agents[0].metadata.items() if name not in _OWN}
-        for name in ("suites", "prompts"):
-            about[name] = {path: sha for each in done.agents for path, sha in each.metadata[name].items()}
+        for name in ("suites", "holdout_cases", "prompts"):
+            about[name] = {path: found for each in done.agents for path, found in each.metadata[name].items()}
         append_history(self.prompts.repo, "eval", summary, about)

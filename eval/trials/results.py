@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import orjson
 
 from eval.grading.graders import passes_empty
-from eval.grading.suite import Case
+from eval.grading.suite import SPLITS, Case
+from eval.grading.trivial import Baseline, empty_baseline
 from eval.trials.trial import Trial
 from telemetry.edge.records import plain
 from telemetry.edge.text import MAX_PREVIEW, MAX_RATIONALE, MAX_RAW_OUTPUT, cut
@@ -57,6 +58,7 @@ class Summary:
     rubric: Mapping[str, float | None]
     by_tag: Mapping[str, Rates]
     by_split: Mapping[str, Rates]
+    empty_baseline: Mapping[str, Baseline]  # by split: what an empty answer to every case would pass
     p50_latency_ms: float | None
     p95_latency_ms: float | None
     cost_usd: float | None
@@ -74,6 +76,7 @@ def result_row(trial: Trial, case: Case) -> dict[str, Any]:
         "id": trial.case_id,
         "trial": trial.trial_no,
         "split": case.split,
+        "family": case.family,
         "tags": list(case.tags),
         "reasons": list(trial.reasons),
         **{name: getattr(trial, name) for name in _SHOWN},
@@ -142,8 +145,9 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
         by_tag={tag: _rates(own) for tag, own in by_tag.items()},
         by_split={
             name: _rates([trial for trial in counted if cases[trial.case_id].split == name])
-            for name in ("tune", "holdout")
+            for name in SPLITS
         },
+        empty_baseline=empty_baseline(cases.values()),
         p50_latency_ms=_percentile([trial.latency_ms for trial in counted], 0.50),
         p95_latency_ms=_percentile([trial.latency_ms for trial in counted], 0.95),
         cost_usd=_known_sum(trial.cost_usd for trial in called),

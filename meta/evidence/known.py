@@ -1,20 +1,20 @@
 """What is known about an agent: its latest output, its telemetry, the *tune* cases it fails, and what critics say.
 
 Holdout cases decide promotions, so nobody who suggests changes may see them: the split is worked out here from the
-case id, whatever a results file claims.
+suite, whatever a results file claims.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from agents.manifest import AgentSpec
-from eval.grading.suite import split
+from eval.grading.suite import load_suite
 from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo, read_again
 
 MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
@@ -53,15 +53,16 @@ def tune_results(repo: Repo, spec: AgentSpec, prompt_hash: str | None = None) ->
     rows = document.get("results")
     if not isinstance(rows, list) or prompt_hash not in (None, measured):
         return TuneResults()
-    return summed_up(rows)
+    suite = load_suite(repo, spec.eval_suite, allow_unpinned=True) if spec.eval_suite else None
+    return summed_up(rows, {case.id for case in suite.part("tune")} if suite else ())
 
 
-def summed_up(rows: Iterable[Any]) -> TuneResults:
-    """Tune rows by case: a case fails when most of its counted trials did."""
+def summed_up(rows: Iterable[Any], tune: Collection[str]) -> TuneResults:
+    """The rows of these cases, by case: a case fails when most of its counted trials did."""
     by_case: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         counted = isinstance(row, dict) and isinstance(row.get("id"), str) and row.get("ok") is not None
-        if counted and split(row["id"]) == "tune":
+        if counted and row["id"] in tune:
             by_case.setdefault(row["id"], []).append(row)
     failures, tags = [], dict[str, tuple[int, int]]()
     for case_id, trials in by_case.items():

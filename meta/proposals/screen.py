@@ -31,8 +31,8 @@ class Unit:
 
     @property
     def second_half(self) -> bool:
-        """Which half of the tune cases it is in, by a hash: ideas must not lose in either."""
-        return hashlib.sha256(self.case.id.encode()).digest()[1] % 2 == 1
+        """Which half of the tune families it is in, by a hash: ideas must not lose in either."""
+        return hashlib.sha256(self.case.family.encode()).digest()[1] % 2 == 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,11 @@ def test_a_run_grades_every_case_and_writes_results_events_deliberations_and_his
         assert stored["summary"]["passed"] == 16
         assert stored["summary"]["success_rate"] == 0.8
         assert stored["summary"]["by_tag"] == {"fifth": {"counted": 4, "passed": 0, "mean_score": 0.5}}
+        empty = stored["summary"]["empty_baseline"]
+        assert {half: found["passed"] for half, found in empty.items()} == {"tune": 0, "holdout": 0}
+        assert {half: found["total"] for half, found in empty.items()} == {
+            half: found["counted"] for half, found in stored["summary"]["by_split"].items()
+        }
         first = stored["results"][0]
         assert {"id", "ok", "score", "output_preview", "latency_ms", "error"} <= first.keys()
         assert (first["id"], first["ok"], first["score"]) == (f"{agent}-0000", False, 0.5)

@@ -65,6 +65,7 @@ def test_a_suite_never_pinned_says_so(root: Path) -> None:
     [
         (CASE | {"split": "tune"}, "split"),
         (CASE | {"id": "UPPER"}, "id"),
+        (CASE | {"family": ""}, "family"),
         (CASE | {"expect": []}, "expect"),
         (CASE | {"expect": [{"grader": "vibes"}]}, r"expect\.0\.grader"),
         (CASE | {"expect": [{"grader": "exact"}]}, r"expect\.0"),
@@ -112,6 +113,27 @@ def test_the_split_is_the_parity_of_the_first_byte_of_the_hash() -> None:
     assert suites.split("world") == "tune"  # 486ea462...
     assert suites.split("a") == "tune"  # ca978112...
     assert suites.split("test") == "holdout"  # 9f86d081...
+
+
+@given(number=st.integers(0, 9999), family=st.text("abcdefghij0123456789-", min_size=3, max_size=12))
+def test_a_family_stands_on_one_side_whatever_its_cases_are_called(number: int, family: str) -> None:
+    case = suites.Case(f"case-{number}", {}, (), family=family)
+    assert case.split == suites.split(family)
+    alone = suites.Case(f"case-{number}", {}, ())
+    assert (alone.family, alone.split) == (alone.id, suites.split(alone.id))
+
+
+def test_the_list_tells_families_and_what_an_empty_answer_passes(root: Path, capsys: Any) -> None:
+    expect = [{"grader": "set_f1", "path": "*.a", "values": []}]
+    families = ["test", "test", "abc"]  # holdout, holdout, tune: see below
+    write(*(CASE | {"id": f"one-{at}", "family": name, "expect": expect} for at, name in enumerate(families)))
+    write(CASE, name="other")
+    assert script.main(["pin", "--root", str(root)]) == cli.OK
+    [warning] = [line for line in capsys.readouterr().out.splitlines() if "empty" in line]
+    assert warning.startswith("demo: an empty answer passes 100 % of tune, 100 % of holdout")
+    assert script.main(["list", "demo", "--root", str(root)]) == cli.OK
+    told = "demo: 3 cases (1 tune of 1 families, 2 holdout of 1 families), as pinned; an empty"
+    assert told in capsys.readouterr().out
 
 
 @given(stem=st.text("abcdefghij0123456789-", min_size=1, max_size=12))

@@ -62,7 +62,11 @@ def test_every_suite_tells_naive_rules_from_usual_ones_and_these_from_the_best_k
 
 def test_the_table_shows_every_agent_that_has_baselines(table: Scores) -> None:
     assert set(BUILT_IN) <= set(table)
-    assert f"| reviewer | {table['reviewer']['naive']['tune']:.0%} /" in scores_table(table)
+    shown = [f"{table['reviewer'][arm]['tune']:.0%} / " for arm in ("naive", "champion", "best", "empty")]
+    [line] = [line for line in scores_table(table).splitlines() if "| reviewer |" in line]
+    assert [
+        cell.strip().startswith(rate) for cell, rate in zip(line.split("|")[2:], shown, strict=False)
+    ] == [True] * 4
 
 
 def test_champions_are_the_live_prompts_and_every_text_says_where_it_came_from() -> None:

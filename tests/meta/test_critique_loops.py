@@ -16,6 +16,7 @@ from agents.manifest import Manifest
 from agents.model.call import Completion, LLMError, Message, Model
 from agents.model.schema import problems
 from agents.offline.rules import read
+from eval.grading.suite import split
 from meta import critique_loops
 from meta.critique.check import alike, linked, merged, ranked
 from meta.critique.report import FORM, Critique, Failed, Issue, Recommendation, Refusal, Report, markdown
@@ -26,9 +27,10 @@ from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import here
 from telemetry.edge.records import made
+from tests.worlds import eval_checkout
 from tests.worlds.critique_checkout import HOLDOUT, TUNE, advice, answer, issue, make, put, results, wrong
 from tests.worlds.models import Says
-from tests.worlds.world import offline, rows
+from tests.worlds.world import offline, rows, suite
 
 NOBODY = {"by_agent": {}}
 REPORT = FORM.path
@@ -138,6 +140,14 @@ def test_holdout_cases_are_never_shown_whatever_the_results_file_says() -> None:
     shown = json.dumps([message for asked in model.asked for message in asked])
     assert TUNE in shown
     assert HOLDOUT not in shown and "secret-kind" not in shown
+
+
+def test_a_case_of_a_holdout_family_is_not_shown_either(checkout: Path) -> None:
+    hidden = next(name for name in ("apple", "pear", "plum", "fig") if split(name) == "holdout")
+    suite(checkout, "alpha", ({**eval_checkout.case("alpha", at), "family": hidden} for at in range(40)))
+    model = Says(answer([]))
+    run_loops(model=model)
+    assert TUNE not in json.dumps(model.asked)
 
 
 def test_results_of_another_prompt_text_are_not_held_against_this_one(checkout: Path) -> None:

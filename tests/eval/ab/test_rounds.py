@@ -82,8 +82,8 @@ def test_a_gain_that_harms_one_agent_is_blocked_and_names_it() -> None:
 
 
 def test_what_a_few_families_gained_by_luck_is_not_proven() -> None:
-    family = {case: str(i % 4) for i, case in enumerate(CASES)}
-    lucky = lambda arm, case, number: float(arm == "challenger" and family[case] == "0")  # noqa: E731
+    family = {case: str(i % 12) for i, case in enumerate(CASES)}
+    lucky = lambda arm, case, number: float(arm == "challenger" and family[case] in "01")  # noqa: E731
     assert play(lucky, CASES).verdict == "promote"
     assert play(lucky, CASES, Rules(family=family.__getitem__)).verdict != "promote"
 
