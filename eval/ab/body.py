@@ -53,7 +53,17 @@ def _screen(report: Report) -> str:
         for test, arm in report.arms
         if arm.verdict == "blocked"
     ]
-    return first_screen(*(asks or [_nothing(report)]), _circumstances(report))
+    return first_screen(*(asks or [_nothing(report)]), *_worn(report), _circumstances(report))
+
+
+def _worn(report: Report) -> list[str]:
+    """Which holdouts have been asked too often: what wins there may fit these cases, not the task."""
+    worn = [test for test in report.tests if test.arms and test.wear > report.settings.wear_limit]
+    return [
+        f"**Worn holdout:** {code(', '.join(test.suites))} has given {test.wear} verdicts since its last fresh case "
+        f"(limit {report.settings.wear_limit}); please add cases."
+        for test in worn
+    ]
 
 
 def _allowing(arm: Arm) -> str:
@@ -200,13 +210,18 @@ def _method(report: Report) -> str:
         f"valid whenever it stops; error rate {settings.alpha:g} for each challenger), an effect of at least "
         f"{points(settings.min_effect)} points, a fresh pass over all cases that agrees, and all guardrails. An "
         "estimate that stopped when it looked good overstates: a promotion's effect and interval are the fresh pass's.",
-        f"All of it for this mix of cases. Only the split {code(settings.split)} was used; "
+        f"All of it for this mix of cases{_wear(report)}. Only the split {code(settings.split)} was used; "
         "proposals never see holdout cases.",
         f"Scoring version {code(str(about.get('scoring_version')))}, suites and prompts by hash in the report.",
     ]
     checkout = f"git checkout {about['git_commit']}\n" if about.get("git_commit") else ""
     text = "\n".join(f"- {fact}" for fact in facts) + "\n\n" + fenced(checkout + report.command, "sh")
     return details("How this was decided, and how to reproduce it", text)
+
+
+def _wear(report: Report) -> str:
+    most = max((test.wear for test in report.tests), default=0)
+    return f", whose holdout has given {most} verdicts since it last got fresh ones"
 
 
 def _percent(share: float) -> str:

@@ -59,6 +59,7 @@ def kept(test: Test, arm: Arm) -> dict[str, Any]:
     """A comparison as a line of history keeps it, whatever came of it."""
     return {
         "prompt": test.prompt,
+        "suites": test.suites,
         **{name: getattr(arm, name) for name in KEPT},
         "guardrails": {check.name: check.passed for check in arm.guardrails},
         "spend": {"calls": arm.calls, "cost_usd": arm.cost_usd},

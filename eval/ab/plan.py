@@ -22,6 +22,8 @@ from eval.ab.memory import Memory, pair_of
 from eval.ab.record import Settings, Skipped
 from eval.ab.rounds import PASSES
 from eval.grading.suite import Case, Suites
+from eval.ledger.provenance import history
+from eval.ledger.wear import worn
 from eval.trials.results import all_known
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, Repo
@@ -63,6 +65,8 @@ class Test:
     agents: tuple[str, ...]
     skipped: tuple[Skipped, ...]
     alpha: float  # of each comparison
+    suites: tuple[str, ...] = ()
+    wear: int = 0  # verdicts that the most worn of its holdouts has given since it last got fresh cases
 
     def units(self, order: Sequence[Unit]) -> list[Unit]:
         """Its cases, in the common order."""
@@ -80,6 +84,7 @@ class Plan:
     night: str  # names it in the rows it leaves: a night that is run again goes on, it does not begin another
     evidence: Evidence
     about: Mapping[str, Any]  # what a journal has to agree with to be resumed
+    holdout_cases: Mapping[str, int]  # by suite: a holdout that grew since is a fresh one
     problems: tuple[str, ...]
 
     @property
@@ -175,7 +180,10 @@ def make_plan(
         repo, pairs, {unit.spec.name: unit.spec for unit in order}.values(), planner.control, night
     )
     about["begun"] = {pair: turns[-1].round for pair, turns in sorted(evidence.turns.items())}
-    return Plan(tuple(tests), order, planner.control, settings, night, evidence, about, tuple(problems))
+    sizes = {path: len(suite.part("holdout")) for path, suite in sorted(planner.suites.loaded.items())}
+    return Plan(
+        tuple(tests), order, planner.control, settings, night, evidence, about, sizes, tuple(problems)
+    )
 
 
 class _Planner:
@@ -189,6 +197,7 @@ class _Planner:
         self.base = _texts_of(repo, settings.against, prompts) if settings.against else {}
         self.control = self.tree.with_overrides(self.base)
         self.suites = Suites(repo, allow_unpinned=settings.allow_unpinned)
+        self.history = list(history(repo))
         self.memory = None if settings.force or settings.against else Memory(repo)
 
     def test(self, prompt: str, agents: Sequence[AgentSpec]) -> Test:
@@ -218,7 +227,9 @@ class _Planner:
             prompts = self.control.with_overrides({prompt: one.text})
             arms.append(Arm(f"{texts.live.stem}/{one.name}", one, pair, prompts))
         names = tuple(spec.name for spec in agents)
-        return Test(prompt, champion, tuple(arms), names, tuple(skipped), self.settings.alpha)
+        cases_of = tuple(dict.fromkeys(spec.eval_suite for spec in agents))
+        wear = max((worn(self.history, suite) for suite in cases_of), default=0)
+        return Test(prompt, champion, tuple(arms), names, tuple(skipped), self.settings.alpha, cases_of, wear)
 
     def _competing(
         self, prompt: str, texts: Variants

@@ -167,6 +167,8 @@ class Test:
     detail_B: Mapping[str, Detail]
     arms: tuple[Arm, ...]
     skipped: tuple[Skipped, ...]
+    suites: tuple[str, ...] = ()
+    wear: int = 0  # verdicts that its most worn holdout has given since it last got fresh cases
 
     @property
     def stem(self) -> str:

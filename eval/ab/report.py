@@ -60,6 +60,8 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> recor
         detail_B={agent: _detail([pair.challenger for pair in own]) for agent, own in by_agent.items()},
         arms=tuple(arms),
         skipped=test.skipped,
+        suites=test.suites,
+        wear=test.wear,
     )
 
 
@@ -139,6 +141,8 @@ def _verdict(
         return "inconclusive", f"measured on {settings.split} cases; only holdout cases decide"
     if result.verdict not in ("promote", "blocked"):
         return result.verdict, result.reason
+    if settings.wear == "block" and one.test.wear > settings.wear_limit:
+        return "inconclusive", f"its holdout has given {one.test.wear} verdicts: add fresh cases"
     failing = [f"{check.name} {check.measured}, limit {check.limit}" for check in checks if not check.passed]
     if failing:
         return "blocked", f"better, but {'; '.join(failing)}"

@@ -139,7 +139,7 @@ class Match:
     def open(self) -> bool:
         """Whether it still wants pairs."""
         undecided = self.test.decision is None and not self.dropped
-        return undecided and self.rounds < self.rules.rounds and len(self.cases) >= self.rules.min_cases
+        return undecided and self.rounds < self.rules.rounds
 
     def add(self, case: Case, champion: float | None, challenger: float | None) -> None:
         """One pair of this round; a pair without both answers counts for nobody."""
@@ -182,7 +182,7 @@ class Match:
         )
         enough = len(self.cases) >= self.rules.min_cases
         if len(self.scores) < self.rules.min_cases and not (enough and self.open):
-            few = f"{len(self.scores if enough else self.cases)} cases, at least {self.rules.min_cases} are needed"
+            few = f"{len(self.scores)} cases, at least {self.rules.min_cases} are needed"
             return replace(known, verdict="inconclusive", reason=few)
         if self.proven:
             return self._finished(known)

@@ -127,6 +127,7 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
     metadata = replay_metadata(
         git,
         suites=plan.about["suites"],
+        holdout_cases=plan.holdout_cases,
         prompts=plan.about["prompts"],
         seen=seen_in(board.seen),
         seed=plan.settings.seed,

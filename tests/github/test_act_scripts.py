@@ -14,6 +14,7 @@ from telemetry import logger, sync
 from telemetry.edge.files import Repo, working_in
 from tests.github.act_night import Night, toy_tree
 from tests.worlds import proposal_repo as repo
+from tests.worlds import world
 from tests.worlds.ab_world import run, verdicts
 from tests.worlds.eventlog import day
 from tests.worlds.world import with_agents_of
@@ -34,7 +35,7 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
     assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     form = KINDS["ab_champion"]
     request = ran.requests[form.branch]
-    assert request["body"].startswith("> **Promote `flood_watch` challenger B?**")
+    assert request["body"].startswith("> **Promote `flood_watch` challenger B ")
     assert request["commit-message"].startswith("Promote flood_watch: +")
     better = (night.tree / "agents/prompts/variants/flood_watch/B.md").read_text()
     changed = night.diff(form.branch)
@@ -60,10 +61,8 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
 def test_a_night_too_large_for_one_machine_is_run_in_parts_and_decided_as_if_it_were_whole(
     night: Night, tmp_path: Path
 ) -> None:
-    manifest = night.tree / "agents/manifest.yaml"
-    text = manifest.read_text()
-    assert "trials: 3" in text
-    manifest.write_text(text.replace("trials: 3", "trials: 14", 1))
+    many = (world.gauge_case("flood_watch", n % 40) | {"id": f"flood_watch-{n:04}"} for n in range(2400))
+    world.suite(night.tree, "flood_watch", many)
     whole = shutil.copytree(night.tree, tmp_path / "whole")
     night.start()
     ran = night.run("prompt_ab_test", "schedule")
@@ -81,7 +80,7 @@ def test_a_night_too_large_for_one_machine_is_run_in_parts_and_decided_as_if_it_
         if name.startswith("events/")
     ]
     rows = repo.git(night.remote, "show", f"{sync.BRANCH}:{events}").splitlines()
-    graded = [row for row in map(json.loads, rows) if row["kind"] == "evaluation"]
+    graded = [row for row in map(json.loads, rows) if row["kind"] == "evaluation" and "arm" in row]
     assert len(graded) == decided["spend"]["trials"]  # what the parts measured is kept, each trial once
 
 

@@ -163,3 +163,25 @@ def test_the_interval_of_the_only_agent_is_about_that_of_all(
     assert agent["difference"] == pytest.approx(arm["effect"], abs=1e-5)
     assert agent["ci_low"] == pytest.approx(arm["ci_low"], abs=0.03)
     assert agent["ci_high"] == pytest.approx(arm["ci_high"], abs=0.03)
+
+
+def test_a_worn_holdout_is_told_and_may_stop_a_promotion(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from eval.ab.body import body
+    from eval.ab.record import Report
+    from telemetry.edge.records import made
+
+    world.use(monkeypatch, Scripted())
+    world.challenger(root, "B", "skill: 0.95\n")
+    verdicts = [{"prompt": world.PROMPT, "verdict": "keep", "suites": ["eval/suites/solver.jsonl"]}] * 61
+    about = {"suites": {"eval/suites/solver.jsonl": "x"}}
+    row = {"ts": "2026-11-01T03:00:00.000Z", "run_type": "ab_test", "metadata": about}
+    history = json.dumps(row | {"summary": {"comparisons": verdicts}}) + "\n"
+    world.write(root, "eval/history.jsonl", history)
+    report = world.run(root)
+    assert report["promoted"] and report["tests"][0]["wear"] == 61
+    assert "has given 61 verdicts since its last fresh case" in body(made(Report, report))
+    manifest = root / "agents/manifest.yaml"
+    manifest.write_text(manifest.read_text().replace("ab_test:", "ab_test:\n  wear: block", 1))
+    world.challenger(root, "C", "skill: 1.0\n")
+    stopped = {arm["variant"]: arm for arm in world.run(root)["tests"][0]["arms"]}
+    assert stopped["C"]["verdict"] == "inconclusive" and "add fresh cases" in stopped["C"]["reason"]
