@@ -61,7 +61,7 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
 def test_a_night_too_large_for_one_machine_is_run_in_parts_and_decided_as_if_it_were_whole(
     night: Night, tmp_path: Path
 ) -> None:
-    many = (world.gauge_case("flood_watch", n % 40) | {"id": f"flood_watch-{n:04}"} for n in range(2400))
+    many = (world.gauge_case("flood_watch", n % 40) | {"id": f"flood_watch-{n:04}"} for n in range(2100))
     world.suite(night.tree, "flood_watch", many)
     whole = shutil.copytree(night.tree, tmp_path / "whole")
     night.start()

