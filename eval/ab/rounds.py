@@ -36,7 +36,7 @@ Archive = Callable[[Case], "float | None"]  # the champion's mean score in earli
 Verdict = Literal["promote", "keep", "continue", "blocked", "inconclusive"]
 
 CHAMPION, CHALLENGER = "champion", "challenger"
-ALPHA = 0.02
+ALPHA = 0.015
 PASSES = 3  # trials per arm and case of the finishing pass
 MARGIN_ALPHA = (
     0.10  # of which the finishing pass halves: an arm at the margin looks worse in it as often as not
@@ -211,7 +211,7 @@ class Match:
             for agent, own in sorted(by_agent.items())
             if clearly_worse(own, self.rules.margin)
         ]
-        if known.mean <= -self.rules.margin:
+        if known.mean <= (-self.rules.margin or self.rules.min_effect):
             return replace(known, verdict="keep", reason="a fresh pass over all cases did not confirm it")
         if harmed:
             return replace(known, verdict="blocked", reason=f"better, but not for {', '.join(harmed)}")
