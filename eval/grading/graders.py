@@ -13,11 +13,15 @@ a case is the weighted mean of its parts; it is `ok` at its threshold (default 1
 | `absent` | `terms: [...]`, or nothing | none of the terms is in the text; or: nothing is at the path |
 | `json_schema` | `schema` | the value at the path is valid |
 | `ordering` | `values: [...]` or `sort: "asc"` / `"desc"` | all pairs stand so; else the share that do |
+| `regex` | `pattern` (as Python's `re` has it) | the pattern is found in the text |
 | `llm_judge` | `rubric`, `reference` | a blinded model finds it at least as good as the reference, both ways |
 
 Paths are dotted, from the output: `0.region` (index, key), `*.series` (of every item), `[series=VIX].signal`
 (the first item whose field reads so; `[a=1,b=2]` for several fields), `*.series:signal` (fields joined: each value is
 a list), and `""` for the whole output. What is not there is *missing*: a failed part with a reason, never an exception.
+`read: json` takes the text at the path for JSON, `read: json_in_text` for a list of all JSON objects and arrays in it.
+Case is ignored by `contains` and `absent` unless they say `case: true`.
+`not: true` turns any grader round: 1.0 where it would not have been fully right.
 """
 
 from __future__ import annotations
@@ -36,6 +40,9 @@ from telemetry.edge.records import is_number
 
 PASS = 1.0  # default threshold of a case
 _CLOSE = 1e-9  # a weighted mean of ones may come out as 0.9999999999999999
+MAX_TEXT = 100_000  # characters of an answer that a pattern or a parser is let loose on
+MAX_PIECES = 1_000  # places at which JSON is looked for in one text
+_JSON_START = re.compile(r"[{\[]")
 _SEGMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 Scored = tuple[float, str]
@@ -97,7 +104,12 @@ def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:
     grader = GRADERS.get(name)
     if grader is None:
         raise ValueError(f"unknown grader {name!r} (known: {', '.join([*GRADERS, 'llm_judge'])})")
-    score, reason = grader(find(output, path), wanted)
+    found = find(output, path)
+    if how := wanted.get("read"):
+        found = READERS[how](found)
+    score, reason = grader(found, wanted)
+    if wanted.get("not"):
+        score, reason = (0.0, f"must not be so: {reason}") if score == 1.0 else (1.0, reason)
     return Part(name, path, score, float(wanted.get("weight", 1.0)), reason)
 
 
@@ -204,10 +216,10 @@ def band(found: Any, wanted: Mapping[str, Any]) -> Scored:
 def contains(found: Any, wanted: Mapping[str, Any]) -> Scored:
     if found is MISSING:
         return 0.0, "missing"
-    text, every, some = _text(found), wanted.get("all", []), wanted.get("any", [])
-    held = [term for term in every if term.lower() in text]
+    every, some = wanted.get("all", []), wanted.get("any", [])
+    held = _held(every, found, wanted)
     checks = len(every) + bool(some)
-    score = (len(held) + (any(term.lower() in text for term in some) if some else 0)) / checks
+    score = (len(held) + bool(_held(some, found, wanted))) / checks
     return (1.0, "found") if score == 1.0 else (score, f"lacks {[t for t in every if t not in held] or some}")
 
 
@@ -216,9 +228,24 @@ def absent(found: Any, wanted: Mapping[str, Any]) -> Scored:
     if terms is None:
         empty = found is MISSING or found is None or found == [] or found == {} or found == ""
         return (1.0, "absent") if empty else (0.0, f"{_show(found)}, expected nothing")
-    text = "" if found is MISSING else _text(found)
-    present = [term for term in terms if term.lower() in text]
+    present = [] if found is MISSING else _held(terms, found, wanted)
     return (0.0, f"holds {present}") if present else (1.0, "absent")
+
+
+def _held(terms: Sequence[str], found: Any, wanted: Mapping[str, Any]) -> list[str]:
+    """The terms that the text holds."""
+    if wanted.get("case"):
+        text = _text(found)
+        return [term for term in terms if term in text]
+    text = _text(found).lower()
+    return [term for term in terms if term.lower() in text]
+
+
+def regex(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    if found is MISSING:
+        return 0.0, "missing"
+    hit = re.search(wanted["pattern"], _text(found)[:MAX_TEXT])
+    return (1.0, "found") if hit else (0.0, f"{_show(found)} does not match {wanted['pattern']}")
 
 
 def json_schema(found: Any, wanted: Mapping[str, Any]) -> Scored:
@@ -247,7 +274,35 @@ def ordering(found: Any, wanted: Mapping[str, Any]) -> Scored:
     return (right / len(pairs) if pairs else 0.0), f"{right} of {len(pairs)} pairs in order"
 
 
-_ALL = (exact, set_f1, numeric, band, contains, absent, json_schema, ordering)
+def _as_json(found: Any) -> Any:
+    """A text as the JSON it is; what is no text is that already."""
+    if not isinstance(found, str):
+        return found
+    try:
+        return json.loads(found[:MAX_TEXT])
+    except (ValueError, RecursionError):
+        return MISSING
+
+
+def _json_in_text(found: Any) -> Any:
+    """Every object and array that stands in a text, the outermost ones, in order."""
+    if not isinstance(found, str):
+        return found
+    text, at, pieces, decode = found[:MAX_TEXT], 0, list[Any](), json.JSONDecoder().raw_decode
+    for _ in range(MAX_PIECES):
+        start = _JSON_START.search(text, at)
+        if start is None:
+            break
+        try:
+            piece, at = decode(text, start.start())
+            pieces.append(piece)
+        except (ValueError, RecursionError):
+            at = start.start() + 1
+    return pieces
+
+
+READERS: Mapping[str, Callable[[Any], Any]] = {"json": _as_json, "json_in_text": _json_in_text}
+_ALL = (exact, set_f1, numeric, band, contains, absent, regex, json_schema, ordering)
 GRADERS: dict[str, Callable[[Any, Mapping[str, Any]], Scored]] = {one.__name__: one for one in _ALL}
 
 
@@ -265,7 +320,7 @@ def _key(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).lower()
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _show(value: Any) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,3 +173,14 @@ def _check(row: Any, where: str) -> None:
     for number, wanted in enumerate(row["expect"]):
         if isinstance(wanted.get("schema"), dict) and (bad := schema_problem(wanted["schema"])):
             raise BadInput(f"{where}: expect.{number}.schema: {bad}")
+        if "pattern" in wanted and (bad := pattern_problem(wanted["pattern"])):
+            raise BadInput(f"{where}: expect.{number}.pattern: {bad}")
+
+
+def pattern_problem(pattern: str) -> str:
+    """Why a text is no regular expression, if it is none."""
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as problem:
+        return f"no regular expression ({problem})"
+    return ""

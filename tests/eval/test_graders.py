@@ -68,6 +68,15 @@ WORKED: list[tuple[dict[str, Any], float]] = [
     ({"grader": "band", "path": "*.z_score", "low": 3.5, "high": 9}, 0.5),
     ({"grader": "band", "path": "5.z_score", "low": 0}, 0.0),
     ({"grader": "contains", "path": "0.rationale", "all": ["JUMPED", "fell"]}, 0.5),
+    ({"grader": "contains", "path": "0.rationale", "all": ["JUMPED"], "case": True}, 0.0),
+    ({"grader": "absent", "path": "0.rationale", "terms": ["JUMPED"], "case": True}, 1.0),
+    ({"grader": "regex", "path": "0.rationale", "pattern": r"\d+ %"}, 1.0),
+    ({"grader": "regex", "path": "0.rationale", "pattern": r"\Aon"}, 0.0),
+    ({"grader": "regex", "path": "9.rationale", "pattern": "."}, 0.0),
+    ({"grader": "contains", "path": "0.rationale", "all": ["fell"], "not": True}, 1.0),
+    ({"grader": "contains", "path": "0.rationale", "all": ["jumped"], "not": True}, 0.0),
+    # half right is not right
+    ({"grader": "set_f1", "path": "*.series", "values": ["VIX"], "not": True}, 1.0),
     ({"grader": "contains", "path": "0.rationale", "any": ["fell", "34 %"]}, 1.0),
     ({"grader": "contains", "path": "0.rationale", "all": ["jumped", "fell"], "any": ["day"]}, 2 / 3),
     ({"grader": "contains", "path": "9.rationale", "all": ["jumped"]}, 0.0),
@@ -236,3 +245,25 @@ def test_what_equals_itself_is_exact(output: Any) -> None:
 
 def test_every_grader_has_a_worked_example() -> None:
     assert {wanted["grader"] for wanted, _ in WORKED} == set(GRADERS)
+
+
+ANY_OBJECT = {"type": "object", "required": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "inside"),
+    [
+        ('{"b": 1}', 1.0, 1.0),
+        ('{"a": 1}', 0.0, 0.0),
+        ('Here it is: {"a": 1} and [2], then {"b": {"c": [3]}} {', 0.0, 1.0),
+        ("no JSON, only {braces} [here", 0.0, 0.0),
+        ("[" * 50_000, 0.0, 0.0),
+        ({"b": 1}, 1.0, 0.0),  # no text, but what it says is known
+    ],
+)
+def test_a_text_is_read_as_json_or_for_the_json_in_it(text: Any, whole: float, inside: float) -> None:
+    part: dict[str, Any] = {"grader": "json_schema", "path": "0.answer"}
+    as_a_whole = part | {"read": "json", "schema": ANY_OBJECT}
+    in_the_text = part | {"read": "json_in_text", "schema": {"type": "array", "contains": ANY_OBJECT}}
+    assert grade_part(as_a_whole, [{"answer": text}]).score == whole
+    assert grade_part(in_the_text, [{"answer": text}]).score == inside
