@@ -91,7 +91,8 @@ def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.harness")
     add = made.add_argument
     add("--agent", action="append", default=[], metavar="NAME", help="only this agent (repeatable)")
-    add("--split", choices=["all", "tune", "holdout"], default="all", help="which cases (default: all)")
+    halves = "which cases (default: all, that is tune and holdout)"
+    add("--split", choices=["all", "tune", "holdout", "fresh"], default="all", help=halves)
     add("--trials", type=cli.whole(1), default=1, metavar="K", help="run every case K times (default: 1)")
     add("--judge-calls", type=cli.whole(0), default=None, metavar="N", help="at most N calls of llm_judge")
     add_shard_flags(made, SHARDS)

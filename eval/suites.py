@@ -1,8 +1,12 @@
-"""Pins, checks and lists the suites: which cases an agent is graded on, and whether they are still those pinned."""
+"""Pins, checks and lists the suites: which cases an agent is graded on, and whether they are still those pinned.
+
+`settle` lets fresh cases of 90 days and more join the half of their family, and pins what it changed.
+"""
 
 from __future__ import annotations
 
 import argparse
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +18,11 @@ from telemetry.edge.records import plain
 
 def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.suites")
-    choices = ["pin", "check", "list"]
-    made.add_argument("command", choices=choices, help="pin as they are, check, or list the suites")
+    choices = ["pin", "check", "list", "settle"]
+    made.add_argument("command", choices=choices, help="pin as they are, check, list, or settle fresh cases")
     made.add_argument("suite", nargs="*", help="agent name or path (default: every suite)")
+    today = "settle: by this day (default: today, UTC)"
+    made.add_argument("--today", type=date.fromisoformat, metavar="YYYY-MM-DD", help=today)
     return made
 
 
@@ -31,6 +37,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         warnings = [told for path in paths for told in _trivial(_row(repo, path))]
         cli.tell(args, {"pinned": changed, "warnings": warnings}, *told, *warnings)
         return cli.OK
+    if args.command == "settle":
+        return _settle(repo, paths, args)
     rows = [_row(repo, path) for path in paths]
     cli.tell(args, {"suites": rows}, *map(_line, rows))
     return cli.FOUND if args.command == "check" and any(row["problem"] for row in rows) else cli.OK
@@ -46,8 +54,21 @@ def _paths(repo: Repo, names: list[str]) -> list[Path]:
     return named
 
 
+def _settle(repo: Repo, paths: list[Path], args: argparse.Namespace) -> int:
+    from eval.grading.suite import Suites, settle
+
+    suites = Suites(repo)
+    for path in paths:  # all of them before the first is written
+        suites.load(path, check=True)
+    today = args.today or datetime.now(UTC).date()
+    settled = {path.stem: count for path in paths if (count := settle(repo, path, today))}
+    told = [f"{name}: {count} fresh cases settled, and pinned" for name, count in settled.items()]
+    cli.tell(args, {"settled": settled}, *told or ["nothing to settle"])
+    return cli.OK
+
+
 def _row(repo: Repo, path: Path) -> dict[str, Any]:
-    from eval.grading.suite import SPLITS, Case, Suites
+    from eval.grading.suite import Case, Suites, splits
     from eval.grading.trivial import empty_baseline
 
     cases: tuple[Case, ...] = ()
@@ -56,7 +77,7 @@ def _row(repo: Repo, path: Path) -> dict[str, Any]:
         cases = Suites(repo).load(path, check=True).cases
     except BadInput as refused:
         problem = str(refused)
-    parts = {half: [case for case in cases if case.split == half] for half in SPLITS}
+    parts = {half: [case for case in cases if case.split == half] for half in splits(cases)}
     return {
         "suite": path.stem,
         "cases": len(cases),

@@ -214,7 +214,7 @@ class _Planner:
                 decided = self.memory.dethroned[prompt, one.sha256]
                 skipped.append(Skipped(one.name, one.sha256, "a former champion", decided))
                 continue
-            suites = [self.suites.load(spec.eval_suite).sha256 for spec in agents]
+            suites = [self.suites.load(spec.eval_suite).settled_sha256 for spec in agents]
             pair = pair_of(champion.sha256, one.sha256, suites, self.model)
             if self.memory and (earlier := self.memory.settled.get(pair)):
                 why = f"already decided: {earlier.verdict} on {earlier.date}"

@@ -5,6 +5,8 @@ changed is refused until somebody pins it again: a score means nothing if the ca
 Half of the cases are *tune* (proposals may look at them), half *holdout* (decisions use only them). Cases made from one
 template are a *family*, and the split is the hash of its name: what was learnt from a template is never tested on it.
 A case that names no family is one by itself.
+A *fresh* case is in neither half: dated (`since`), new from the field, it is kept from proposals and promotions alike,
+tests again what was promoted before it came in, and joins the half of its family when it is `SETTLED_AFTER` days old.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from agents.model.schema import faults, read_schema, schema_problem
 from telemetry.edge.errors import BadInput
@@ -24,8 +27,10 @@ from telemetry.edge.files import Repo, read_again, write_atomic, write_json
 LOCK = "suites.lock.json"
 SCHEMA = Path(__file__).parents[1] / "suite.schema.json"
 
-Split = Literal["tune", "holdout"]
-SPLITS: Final[tuple[Split, ...]] = get_args(Split)
+Split = Literal["tune", "holdout", "fresh"]
+HALVES: Final[tuple[Split, ...]] = ("tune", "holdout")
+FRESH: Final = "fresh"
+SETTLED_AFTER: Final = 90  # days: no promotion that a case of that age could test is looked at any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,13 @@ class Case:
     hash: str = field(
         default="", compare=False
     )  # of its line: scores of another text are not paired with these
+    since: str = ""  # the day it came in, where that is known
+    fresh: bool = False
     split: Split = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", self.family or self.id)
-        object.__setattr__(self, "split", split(self.family))
+        object.__setattr__(self, "split", FRESH if self.fresh else split(self.family))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +66,27 @@ class Suite:
     cases: tuple[Case, ...]
 
     def part(self, which: str) -> tuple[Case, ...]:
-        """The cases of one split, or all."""
-        return self.cases if which == "all" else tuple(case for case in self.cases if case.split == which)
+        """The cases of one split, or all that are settled: both halves."""
+        wanted = HALVES if which == "all" else (which,)
+        return tuple(case for case in self.cases if case.split in wanted)
+
+    @property
+    def settled_sha256(self) -> str:
+        """Names the cases that decide: what comes in fresh must not undo what was compared on the others."""
+        settled = self.part("all")
+        if len(settled) == len(self.cases):
+            return self.sha256
+        return hashlib.sha256("".join(case.hash for case in settled).encode()).hexdigest()
 
 
 def split(family: str) -> Split:
     """Half and half, by the parity of a hash: stable for ever, independent of order and content."""
     return "tune" if hashlib.sha256(family.encode()).digest()[0] % 2 == 0 else "holdout"
+
+
+def splits(cases: Iterable[Case]) -> tuple[Split, ...]:
+    """What there is to tell of them: both halves, and fresh cases where there are any."""
+    return (*HALVES, FRESH) if any(case.fresh for case in cases) else HALVES
 
 
 class Suites:
@@ -129,10 +150,31 @@ def unpin(repo: Repo, paths: Iterable[Path]) -> None:
             write_json(file, {"suites": lock})
 
 
+def settle(repo: Repo, path: Path, today: date) -> int:
+    """Let the fresh cases that are old enough join the half of their family, and pin; gives how many did."""
+    Suites(repo).load(path, check=True)  # refuses what nobody has pinned: it would be pinned along
+    last = str(today - timedelta(days=SETTLED_AFTER))
+    settled, lines = 0, []
+    for line in read_again(repo / path).splitlines(keepends=True):
+        row = json.loads(line)
+        if row.get("split") == FRESH and row["since"] <= last:
+            settled += 1
+            del row["split"]
+            line = _encoded(row)
+        lines.append(line)
+    if settled:
+        write_atomic(repo / path, b"".join(lines))
+        pin(repo, [path])
+    return settled
+
+
 def write_suite(repo: Repo, path: Path, cases: Iterable[Mapping[str, Any]]) -> None:
     """One compact case a line, keys in the given order: the same cases give the same bytes."""
-    lines = (json.dumps(case, ensure_ascii=False, separators=(",", ":"), allow_nan=False) for case in cases)
-    write_atomic(repo / path, "".join(line + "\n" for line in lines))
+    write_atomic(repo / path, b"".join(map(_encoded, cases)))
+
+
+def _encoded(case: Mapping[str, Any]) -> bytes:
+    return json.dumps(case, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def _lock(file: Path) -> dict[str, dict[str, Any]]:
@@ -161,7 +203,8 @@ def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
             raise BadInput(f"{shown}:{number}: id: {name!r} is used twice")
         tags, threshold = tuple(row.get("tags", ())), float(row.get("threshold", 1.0))
         digest, family = hashlib.sha256(line).hexdigest()[:12], row.get("family", name)
-        cases[name] = Case(name, row["input"], tuple(row["expect"]), tags, threshold, family, digest)
+        came = (row.get("since", ""), row.get("split") == FRESH)
+        cases[name] = Case(name, row["input"], tuple(row["expect"]), tags, threshold, family, digest, *came)
     if not cases:
         raise BadInput(f"{shown}: the suite holds no case")
     return tuple(cases.values())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from eval.grading.graders import passes_empty
-from eval.grading.suite import SPLITS, Case
+from eval.grading.suite import Case, splits
 
 TRIVIAL: Final = 0.5  # a suite of which nothing passes more than this share tells little apart
 
@@ -26,7 +26,7 @@ def empty_baseline(cases: Collection[Case]) -> dict[str, Baseline]:
     """By split, with the real graders."""
     total = Counter(case.split for case in cases)
     passed = Counter(case.split for case in cases if passes_empty(case.expect, case.threshold))
-    return {half: _baseline(passed[half], total[half]) for half in SPLITS}
+    return {half: _baseline(passed[half], total[half]) for half in splits(cases)}
 
 
 def _baseline(passed: int, total: int) -> Baseline:

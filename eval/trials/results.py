@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import orjson
 
 from eval.grading.graders import passes_empty
-from eval.grading.suite import SPLITS, Case
+from eval.grading.suite import Case, splits
 from eval.grading.trivial import Baseline, empty_baseline
 from eval.trials.trial import Trial
 from telemetry.edge.records import plain
@@ -145,7 +145,7 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
         by_tag={tag: _rates(own) for tag, own in by_tag.items()},
         by_split={
             name: _rates([trial for trial in counted if cases[trial.case_id].split == name])
-            for name in SPLITS
+            for name in splits(cases.values())
         },
         empty_baseline=empty_baseline(cases.values()),
         p50_latency_ms=_percentile([trial.latency_ms for trial in counted], 0.50),

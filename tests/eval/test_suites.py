@@ -63,7 +63,9 @@ def test_a_suite_never_pinned_says_so(root: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        (CASE | {"split": "tune"}, "split"),
+        (CASE | {"split": "tune", "since": "2026-11-18"}, "split"),
+        (CASE | {"split": "fresh"}, "since"),
+        (CASE | {"since": "18 Nov"}, "since"),
         (CASE | {"id": "UPPER"}, "id"),
         (CASE | {"family": ""}, "family"),
         (CASE | {"expect": []}, "expect"),
@@ -141,3 +143,53 @@ def test_the_list_tells_families_and_what_an_empty_answer_passes(root: Path, cap
 def test_the_split_is_about_half(stem: str) -> None:
     # 400 fair coins: outside 140..260 about once in 10^9
     assert 140 <= sum(suites.split(f"{stem}-{number:04}") == "tune" for number in range(400)) <= 260
+
+
+FRESH = CASE | {"id": "new-0001", "family": "new", "since": "2026-08-20", "split": "fresh"}
+
+
+def test_fresh_cases_are_in_neither_half(root: Path, capsys: Any) -> None:
+    suites.pin(here(), [path := write(CASE, FRESH)])
+    suite = suites.load_suite(here(), path)
+    assert [case.id for case in suite.part("fresh")] == ["new-0001"]
+    assert [case.id for case in suite.part("all")] == ["one-0001"]
+    assert script.main(["list", "--root", str(root)]) == cli.OK
+    assert "1 fresh of 1 families" in capsys.readouterr().out
+
+
+def test_what_comes_in_fresh_leaves_the_name_of_the_deciding_cases_alone(root: Path) -> None:
+    suites.pin(here(), [path := write(CASE)])
+    alone = suites.load_suite(here(), path)
+    assert alone.settled_sha256 == alone.sha256
+    names = set()
+    for others in ([FRESH], [FRESH, FRESH | {"id": "new-0002"}]):
+        suites.pin(here(), [write(CASE, *others)])
+        names.add(suites.load_suite(here(), path).settled_sha256)
+    assert len(names) == 1
+
+
+@pytest.mark.parametrize(("today", "settled"), [("2026-11-17", False), ("2026-11-18", True)])
+def test_a_fresh_case_joins_the_half_of_its_family_after_90_days(
+    root: Path, today: str, settled: bool
+) -> None:
+    by_hand = b'{"id": "odd-spacing", "input": 1, "expect": [{"grader": "exact", "value": 1}]}\n'
+    path = write(CASE, FRESH)
+    (root / path).write_bytes(by_hand + (root / path).read_bytes())
+    suites.pin(here(), [path])
+    assert script.main(["settle", "--today", today, "--root", str(root)]) == cli.OK
+    case = suites.load_suite(here(), path).cases[2]
+    assert case.split == (suites.split("new") if settled else "fresh")
+    assert case.since == "2026-08-20"
+    assert (root / path).read_bytes().startswith(by_hand)
+    before = (root / path).read_bytes()
+    assert script.main(["settle", "--today", today, "--root", str(root)]) == cli.OK
+    assert (root / path).read_bytes() == before
+
+
+def test_a_suite_that_nobody_pinned_is_not_settled(root: Path, capsys: Any) -> None:
+    suites.pin(here(), [path := write(FRESH)])
+    write(FRESH, CASE)
+    before = (root / path).read_bytes()
+    assert script.main(["settle", "--today", "2027-01-01", "--root", str(root)]) == cli.BAD_INPUT
+    assert "changed since it was pinned" in capsys.readouterr().err
+    assert (root / path).read_bytes() == before
