@@ -1,4 +1,4 @@
-"""Runs a workflow of this repository for real: act in host mode, a bare git remote, third-party actions swapped."""
+"""Runs a workflow of this repository for real: act in host mode against a small GitHub, third-party actions swapped."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 from agents.texts.variants import Variants
 from telemetry.edge.files import Repo
+from tests.github.hub import NAME, Hub
 from tests.github.workflow_rules import ACTIONS
 from tests.worlds import proposal_repo as repo
 from tests.worlds import world
@@ -38,34 +39,42 @@ class Ran:
 
 
 class Night:
-    """A repository with its remote, in which workflows run."""
+    """A repository with its remote at a small GitHub, in which workflows run."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: Path, default: str = "main") -> None:
+        self.home, self.default = home, default
         self.tree, self.remote, self.store = home / "tree", home / "remote.git", home / "store"
+        self.tree.mkdir()
+        self.hub = Hub(self.remote, default)
+
+    def __enter__(self) -> Night:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hub.close_down()
 
     def start(self) -> None:
         """Commit the tree and push it to a bare remote."""
         (self.home / ".config/act").mkdir(parents=True)
         (self.home / ".config/act/actrc").touch()
         self.store.mkdir()
-        repo.git(self.home, "init", "-q", "--bare", "-b", "main", str(self.remote))
-        repo.git(self.tree, "init", "-q", "-b", "main")
-        repo.git(self.tree, "remote", "add", "origin", str(self.remote))
+        repo.git(self.home, "init", "-q", "--bare", "-b", self.default, str(self.remote))
+        repo.git(self.tree, "init", "-q", "-b", self.default)
+        repo.git(self.tree, "remote", "add", "origin", self.hub.remote)
         self.commit("start")
 
     def commit(self, message: str) -> None:
-        """What the tree holds becomes the remote's main."""
+        """What the tree holds becomes the remote's default branch."""
         repo.git(self.tree, "add", "-A")
         repo.git(self.tree, "commit", "-q", "--allow-empty", "-m", message)
-        repo.git(self.tree, "push", "-q", "origin", "main")
+        repo.git(self.tree, "push", "-q", "origin", self.default)
 
     def leave(self, branch: str) -> None:
         """A pull request as an earlier night left it: its branch, one commit ahead, and its record."""
         repo.git(self.tree, "commit", "-q", "--allow-empty", "-m", "an earlier night's")
         repo.git(self.tree, "push", "-q", "origin", f"HEAD:{branch}")
         repo.git(self.tree, "reset", "-q", "--hard", "HEAD~1")
-        (self.store / f"pr-{branch.replace('/', '-')}.json").write_text(json.dumps({"branch": branch}))
+        self.hub.start(branch, self.default, "An earlier night's", "", "github-actions[bot]")
 
     def run(
         self,
@@ -73,19 +82,34 @@ class Night:
         event: str = "workflow_dispatch",
         inputs: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
+        happened: Mapping[str, Any] | None = None,
+        variables: Mapping[str, str] | None = None,
         **environment: str,
     ) -> Ran:
-        """Run one workflow of the tree to its end."""
+        """Run one workflow of the tree to its end; `happened` is the event's payload beyond the repository."""
         payload = self.home / "event.json"
-        payload.write_text(json.dumps({"inputs": dict(inputs or {})} if event == "workflow_dispatch" else {}))
-        extra = {"TEST_REMOTE": self.remote, "TEST_STORE": self.store, "TEST_VENV": sys.prefix, **environment}
+        about = {"repository": {"full_name": NAME, "default_branch": self.default, "fork": False}}
+        asked = {"inputs": dict(inputs or {})} if event == "workflow_dispatch" else {}
+        payload.write_text(json.dumps({**about, **asked, **(happened or {})}))
+        own = {"GITHUB_TOKEN": "own", **(secrets or {})}
+        extra = {
+            "TEST_REMOTE": self.hub.remote,
+            "TEST_STORE": self.store,
+            "TEST_VENV": sys.prefix,
+            "GITHUB_SERVER_URL": self.hub.url,
+            "GITHUB_API_URL": self.hub.url,
+            "GITHUB_GRAPHQL_URL": f"{self.hub.url}/graphql",
+            "GITHUB_REPOSITORY": NAME,
+            **environment,
+        }
         command = [
             Path(sys.executable).parent / "act",
             *(event, "--workflows", f".github/workflows/{workflow}.yml", "--eventpath", payload),
             *("--platform", "ubuntu-24.04=-self-hosted", "--no-skip-checkout", "--json"),
             *("--cache-server-addr", "127.0.0.1"),  # else it asks for a way to the internet first
             *(word for name, value in extra.items() for word in ("--env", f"{name}={value}")),
-            *(word for name, value in (secrets or {}).items() for word in ("--secret", f"{name}={value}")),
+            *(word for name, value in own.items() for word in ("--secret", f"{name}={value}")),
+            *(word for name, value in (variables or {}).items() for word in ("--var", f"{name}={value}")),
             *_standins(),
         ]
         path = f"{ACTION_STANDINS / 'bin'}:{os.environ['PATH']}"
@@ -107,12 +131,12 @@ class Night:
 
     def diff(self, branch: str) -> dict[str, str]:
         """The files that a branch on the remote changes against main."""
-        names = repo.git(self.remote, "diff", "--name-only", "main", branch).split()
+        names = repo.git(self.remote, "diff", "--name-only", self.default, branch).split()
         return {name: repo.git(self.remote, "show", f"{branch}:{name}") for name in names}
 
     def branches(self) -> set[str]:
         """The remote's branches."""
-        return set(repo.git(self.remote, "for-each-ref", "--format=%(refname:short)").split())
+        return set(repo.git(self.remote, "for-each-ref", "--format=%(refname:short)", "refs/heads").split())
 
 
 def _standins() -> Iterator[str]:

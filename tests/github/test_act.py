@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,10 @@ PATCHED = repo.FILES["agents/market/macro_watcher.py"].replace("sqrt(x)", "sqrt(
 
 
 @pytest.fixture
-def night(tmp_path: Path) -> Night:
-    night = Night(tmp_path)
-    night.tree.mkdir()
-    small_tree(night.tree)
-    return night
+def night(tmp_path: Path) -> Iterator[Night]:
+    with Night(tmp_path) as night:
+        small_tree(night.tree)
+        yield night
 
 
 def script(night: Night, kind: str, body: str) -> None:
@@ -242,7 +242,8 @@ def test_hostile_inputs_execute_nothing(night: Night, workflow: str, inputs: dic
 
 
 def test_a_refused_pull_request_leaves_the_branch_and_the_link_to_open_it(night: Night) -> None:
-    ran = ab_night(night, PROMOTE, TEST_FORBIDDEN="1")
+    night.hub.forbidden = {"POST /repos/owner/repo/pulls"}
+    ran = ab_night(night, PROMOTE)
     assert ran.results["publish"] == "failure"
     assert night.branches() == {"main", "meta/prompt-ab-champion"}
     assert "/compare/main...meta/prompt-ab-champion?expand=1" in ran.summaries["publish"]

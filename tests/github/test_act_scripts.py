@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,11 @@ from tests.worlds.world import with_agents_of
 
 
 @pytest.fixture
-def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
-    night = Night(tmp_path)
-    night.tree.mkdir()
-    toy_tree(night.tree)
-    with_agents_of(night.tree, monkeypatch)
-    return night
+def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Night]:
+    with Night(tmp_path) as night:
+        toy_tree(night.tree)
+        with_agents_of(night.tree, monkeypatch)
+        yield night
 
 
 def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(night: Night) -> None:
