@@ -25,16 +25,18 @@ from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.cli import set_output
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import HISTORY, Repo, write_atomic, write_json
+from telemetry.edge.files import HISTORY, REFUSALS, Repo, write_atomic, write_json
 from telemetry.edge.git import GitRefused, git
 
 BRANCH: Final = "telemetry-data"
-LOGS: Final = {"events": logger.LOG_PATH, "history": HISTORY}
+LOGS: Final = {"events": logger.LOG_PATH, "history": HISTORY, "rejections": REFUSALS}
 STATE: Final = Path(".ratchet/sync.json")  # which segments are here, and how long each log was then
 DAYS: Final = 400  # of history pulled: enough for every window anything looks at
 MAX_BYTES: Final = 50 << 20  # of one segment; a run that logs more has gone wrong
 TRIES: Final = 8
-SEGMENT: Final = re.compile(r"(events|history)/dt=(\d{4}-\d{2}-\d{2})/[A-Za-z0-9._-]{1,150}\.jsonl")
+SEGMENT: Final = re.compile(
+    r"(events|history|rejections)/dt=(\d{4}-\d{2}-\d{2})/[A-Za-z0-9._-]{1,150}\.jsonl"
+)
 
 
 @dataclass(frozen=True, slots=True)

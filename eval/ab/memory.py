@@ -14,6 +14,7 @@ from eval.ab.body import FORM
 from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import decisions
 from eval.ledger.provenance import history
+from eval.ledger.refusals import Refusal, refusals
 from eval.trials.journal import key_of
 from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.records import made
@@ -123,13 +124,21 @@ class Memory:
             (one.prompt, one.sha256): f"{one.verdict} ({one.date}, {one.where})" for one in known
         }
         self.rejected = {text: told for text, told in self.verdicts.items() if told.startswith("keep ")}
+        # What a person refused, the last word on each text.
+        self.refused: dict[Text, Refusal] = {(one.subject, one.sha256): one for one in refusals(repo)}
         # By prompt, the text that won last according to the history, merged or not.
         self.winners = {
             one.prompt: one.sha256 for one in self.history if one.verdict == "promote" and one.promoted
         }
 
+    def objections(self, prompt: str) -> list[str]:
+        """What people said against earlier texts of a prompt, oldest first."""
+        return [one.told for (path, _), one in self.refused.items() if path == prompt and one.why]
+
     def verdict(self, prompt: str, sha256: str) -> str:
         """What became of a text; empty when nothing was decided."""
+        if refused := self.refused.get((prompt, sha256)):
+            return refused.told
         return self.rejected.get((prompt, sha256)) or self.dethroned.get((prompt, sha256), "")
 
 

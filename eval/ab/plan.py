@@ -214,6 +214,10 @@ class _Planner:
                 decided = self.memory.dethroned[prompt, one.sha256]
                 skipped.append(Skipped(one.name, one.sha256, "a former champion", decided))
                 continue
+            refused = self.memory.refused.get((prompt, one.sha256)) if self.memory else None
+            if refused and refused.stands_beside(champion.sha256):
+                skipped.append(Skipped(one.name, one.sha256, refused.told, refused.reference))
+                continue
             suites = [self.suites.load(spec.eval_suite).settled_sha256 for spec in agents]
             pair = pair_of(champion.sha256, one.sha256, suites, self.model)
             if self.memory and (earlier := self.memory.settled.get(pair)):

@@ -23,6 +23,7 @@ FOLDERS = (files.SEALED, files.CHARTS, files.OUTPUTS, files.RESULTS, files.SCRAT
 FILES = (
     files.EVENTS,
     files.HISTORY,
+    files.REFUSALS,
 )  # the summary is replaced as a whole, so a link to it would be replaced too
 
 

@@ -50,6 +50,7 @@ class Question:
     passing_cases: Sequence[Mapping[str, Any]]
     critiques: Sequence[Finding]
     lineage: Sequence[Mapping[str, Any]]
+    refused: Sequence[str]  # by people, with their reasons, the latest last
     want: int
     seed: int
     task: str = "propose"

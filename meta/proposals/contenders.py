@@ -43,6 +43,11 @@ def contenders(repo: Repo, prompt: str, memory: Memory) -> Contenders:
     told = {sha: f"it lost: {why}" for (path, sha), why in memory.rejected.items() if path == prompt}
     former = [(sha, why) for (path, sha), why in memory.dethroned.items() if path == prompt]
     told |= {sha: f"a former champion ({why})" for sha, why in former}
+    told |= {
+        sha: one.told
+        for (path, sha), one in memory.refused.items()
+        if path == prompt and one.stands_beside(champion.sha256)
+    }
     new = [one for one in others if one.sha256 not in told]
     winner = next((one for one in new if one.sha256 == memory.winners.get(prompt)), None)
     there = {champion.sha256: "the champion's", **{one.sha256: f"challenger {one.called}" for one in others}}

@@ -34,6 +34,7 @@ IDEAS = 5  # in one text, so that a person can read it in a minute ...
 MORE_IDEAS = 3  # ... and so many more for each challenger of this champion that was good, but not provably so
 MOST_IDEAS = 17  # a text with more is no longer a small change, however many were lost
 MAX_SHOWN = 12  # failing cases that a paid model reads
+MAX_OBJECTIONS = 5  # of people who refused earlier texts
 MAX_REASON = 600  # characters, in the lineage
 
 # Where asking costs nothing: many single ideas, a few rounds, so many judgements; seconds for all prompts together.
@@ -200,6 +201,7 @@ class Drafter:
             passing if self.free else passing[: MAX_SHOWN // 2],
             [row for row in self.critiques.values() if row.target_agent in names],
             [{"variant": row.variant, "reason": row.reason, "verdict": verdict} for row, verdict in tried],
+            self.memory.objections(prompt)[-MAX_OBJECTIONS:],
             FREE_IDEAS if self.free else 1 if self.gepa else self.options.candidates,
             self.options.ask.seed + number,
         )

@@ -75,6 +75,7 @@ CHARTS = Path("telemetry/charts")
 OUTPUTS = Path("agents/outputs")
 RESULTS = Path("eval/results")  # no hidden folder: artifacts leave those out
 HISTORY = Path("eval/history.jsonl")
+REFUSALS = Path("telemetry/rejections.jsonl")  # what people said no to
 SCRATCH = Path(".ratchet")
 
 _here = Path()

@@ -17,6 +17,7 @@ from agents.model.call import Completion, LLMError, Message, Model, log_call
 from agents.texts import variants
 from agents.texts.variants import Variants
 from eval.grading.suite import load_suite, split
+from eval.ledger.refusals import Refusal, record
 from meta import prompt_variant_manager as manager
 from meta import propose
 from meta.proposals.report import FORM, Cleared, LeftOut, Proposed, Rates, Report, Tune, markdown, sentence
@@ -118,6 +119,19 @@ def test_a_change_that_is_no_better_is_not_proposed(checkout: Path) -> None:
     report = proposed(proposal(edit("above: 0.3 ", "above: 0.35 ")))
     assert report["proposals"] == []
     assert not (checkout / REPORT).exists() and not (checkout / VARIANTS).exists()
+
+
+def test_a_text_that_a_person_refused_is_not_proposed_again_and_their_reason_is_told(checkout: Path) -> None:
+    champion, text = variants.sha256(TEXT), TEXT.replace("above: 0.3 ", "above: 0.1 ")
+    about = (PROMPT, variants.sha256(text), champion, "https://github.example/o/r/pull/7")
+    record(here(), [Refusal("proposals", *about, by="ann", why="ten percent is noise here")])
+    model = Proposing(proposal(LOWER), proposal(edit("above: 0.3 ", "above: 0.12 ")))
+    first = propose.propose(Options(), model=model)
+    assert first["proposals"] == []
+    assert "refused by ann" in first["refused"][0]["reason"]
+    assert "ten percent is noise here" in model.asked[0]["refused"][0]
+    (row,) = propose.propose(Options(prompts=(PROMPT,)), model=model)["proposals"]
+    assert "+above: 0.12 " in row["diff"]
 
 
 HOSTILE = {

@@ -1,0 +1,94 @@
+"""What people said no to: one line per refused text (or agent, or finding), with who and why. No means no.
+
+A pull request closed unmerged, or merged and reverted; on a laptop, a branch deleted unmerged. The lines stand beside
+the log and travel with it: a text that was refused beside a champion is neither tested nor proposed beside it again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from telemetry import logger
+from telemetry.edge.files import REFUSALS, Repo
+from telemetry.edge.text import clean, redact
+
+MAX_WHY = 500  # characters of a reason: it is shown to people, and told to whoever proposes next
+_FORMS = {
+    "kind": re.compile(r"[a-z_]{1,40}"),
+    "subject": re.compile(r"[A-Za-z0-9_./-]{1,160}"),
+    "sha256": re.compile(r"[0-9a-f]{0,64}"),
+    "champion_sha256": re.compile(r"[0-9a-f]{0,64}"),
+    "ts": re.compile(r"\d{4}-\d{2}-\d{2}T[0-9:.]{8,12}Z"),
+    "by": re.compile(r"[^\n]{0,100}"),
+    "reference": re.compile(r"[^\s]{1,300}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing that was refused."""
+
+    kind: str  # of pull request
+    subject: str  # the prompt, the agent
+    sha256: str  # of the text or the finding; empty: the subject as a whole
+    champion_sha256: str  # beside which it was refused; empty: whatever is live
+    reference: str  # the pull request, or the commit on a laptop
+    by: str = ""
+    why: str = ""
+    ts: str = field(default_factory=logger.utc_now)  # when it went on record
+
+    @property
+    def told(self) -> str:
+        """As a person reads it."""
+        who = f" by {self.by}" if self.by else ""
+        why = f": {self.why}" if self.why else ""
+        return f"refused{who} on {self.ts[:10]}{why}"
+
+    def stands_beside(self, *champions: str) -> bool:
+        """Whether it still holds while one of these is live."""
+        return not self.champion_sha256 or self.champion_sha256 in champions
+
+
+def plain_reason(text: str) -> str:
+    """A person's words on one line, without what cannot be seen and without credentials."""
+    return redact(" ".join(clean(text).split()))[:MAX_WHY]
+
+
+def read_line(row: Any) -> Refusal | None:
+    """The refusal of a parsed line; None if it is none: lines come from a shared branch."""
+    if not isinstance(row, Mapping) or not all(isinstance(value, str) for value in row.values()):
+        return None
+    if set(row) != set(Refusal.__slots__) or not all(
+        form.fullmatch(row[name]) for name, form in _FORMS.items()
+    ):
+        return None
+    return Refusal(**{**row, "why": plain_reason(row["why"])})
+
+
+def refusals(repo: Repo) -> list[Refusal]:
+    """All that is on record, oldest first, each once; a torn or foreign line is none."""
+    return list(dict.fromkeys(_lines(repo)))
+
+
+def _lines(repo: Repo) -> Iterator[Refusal]:
+    file = repo / REFUSALS
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        try:
+            found = read_line(json.loads(line))
+        except ValueError:
+            continue
+        if found:
+            yield found
+
+
+def record(repo: Repo, new: Iterable[Refusal]) -> list[Refusal]:
+    """Put on record what is not there yet; what was added."""
+    known = {(one.reference, one.subject, one.sha256) for one in refusals(repo)}
+    added = [one for one in new if (one.reference, one.subject, one.sha256) not in known]
+    for one in added:
+        logger.append(logger.encode(asdict(one)), repo / REFUSALS)
+    return added
