@@ -67,7 +67,7 @@ class BaseAgent:
         """The model's judgement on `payload`, checked against `schema`."""
         question = {"task": self.spec.name, **payload}
         system = self.prompts.system(self.spec)
-        answer: Item = (await ask(self.model, system, question, schema, model=self.spec.model)).data
+        answer: Item = (await ask(self.model, system, question, schema, **self.spec.asking)).data
         return answer
 
     def run(self, inputs: Inputs, **fields: Any) -> list[Item]:

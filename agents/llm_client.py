@@ -11,9 +11,10 @@ import argparse
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from agents.model.settings import CONCURRENCY, UNSAID, ModelSettings, by_name
 from telemetry.edge.cli import note, number, whole
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import here
@@ -22,13 +23,20 @@ from telemetry.edge.text import remember
 if TYPE_CHECKING:
     import asyncio
 
-    from agents.manifest import BudgetLimits
+    from agents.manifest import BudgetLimits, Manifest
     from agents.model.budget import Budget
     from agents.model.call import Completion, Message, Model
     from agents.offline.rules import Analyst
     from telemetry.record.pricing import Override
 
 ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
+_ASKED = (
+    "timeout_s",
+    "max_tokens",
+    "temperature",
+    "concurrency",
+    "context_tokens",
+)  # flags of the same names
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +46,29 @@ class ModelOptions:
     max_usd: float | None = None
     max_calls: int | None = None
     max_seconds: float | None = None
-    timeout_s: float = 60.0
-    concurrency: int = 16
+    month: float | None = None
+    timeout_s: float | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    concurrency: int | None = None
+    context_tokens: int | None = None
     seed: int = 0
     offline_noise: float = 0.0
     price: Override | None = None
+    usual: ModelSettings = UNSAID  # the manifest's `model:`
+    others: tuple[ModelSettings, ...] = ()  # and those of its agents
 
-    def within(self, budget: BudgetLimits) -> ModelOptions:
-        """The same, with the manifest's limits where none was given."""
-        return replace(
-            self, **{name: limit for name, limit in asdict(budget).items() if getattr(self, name) is None}
-        )
+    def within(self, manifest: Manifest, budget: BudgetLimits | None = None) -> ModelOptions:
+        """The same, with what the manifest says where nothing was given; `budget` instead of the manifest's."""
+        limits = budget or manifest.budget
+        unsaid = {one.name: getattr(limits, one.name) for one in fields(limits)}
+        unsaid = {name: limit for name, limit in unsaid.items() if getattr(self, name) is None}
+        return replace(self, **unsaid, usual=manifest.model, others=manifest.models)
+
+    @property
+    def at_once(self) -> int:
+        """Calls in flight."""
+        return self.concurrency or self.usual.concurrency or CONCURRENCY
 
     def model(
         self, models: Iterable[str | None] = (), analysts: Mapping[str, Analyst] | None = None
@@ -69,8 +89,11 @@ def add_model_flags(
     add("--max-usd", number(), "USD", "stop before spending more (default: manifest)")
     add("--max-calls", whole(1), "N", "stop after N model calls (default: manifest)")
     add("--max-seconds", number(), "S", "stop after S seconds (default: manifest)")
-    add("--timeout-s", number(), "S", "per model call (default: 60)", 60.0)
-    add("--concurrency", whole(1), "N", "model calls at once (default: 16)", 16)
+    add("--timeout-s", number(), "S", "for one answer of the model (default: manifest, else 60)")
+    add("--max-tokens", whole(1), "N", "of one answer (default: manifest, else 1800)")
+    add("--temperature", number(zero=True, most=2), "T", "unless an agent has its own (default: 0.2)")
+    add("--concurrency", whole(1), "N", "model calls at once (default: manifest, else 16)")
+    add("--context-tokens", whole(1), "N", "that question and answer may have together (default: manifest)")
     add("--seed", int, "S", f"{seed} (default: 0)", 0)
     add("--offline-noise", number(zero=True, most=1), "P", "share of offline answers that err", 0.0)
     price = number(zero=True)
@@ -91,6 +114,19 @@ def model_options(args: argparse.Namespace) -> ModelOptions:
     return ModelOptions(**given)
 
 
+def model_flags(args: argparse.Namespace) -> list[str]:
+    """Those flags again, for a script that passes them on; what is at its default is left out."""
+    plain = argparse.ArgumentParser(add_help=False)
+    add_model_flags(plain)
+    given = {flag: getattr(args, flag.dest) for flag in plain._actions}
+    return [
+        part
+        for flag, value in given.items()
+        if value != flag.default
+        for part in (flag.option_strings[0], str(value))
+    ]
+
+
 def model_from_env(
     options: ModelOptions | None = None,
     models: Iterable[str | None] = (),
@@ -105,8 +141,8 @@ def model_from_env(
 
     asked, others = options or ModelOptions(), tuple(filter(None, models))
     budget = Budget(asked.max_usd, asked.max_calls, asked.max_seconds)
-    endpoint = endpoint_from_env()
-    note("shutdown", functools.partial(shutdown_warning, others))
+    endpoint = endpoint_from_env(asked.usual.name)
+    note("shutdown", functools.partial(shutdown_warning, others, asked.usual.name))
     if endpoint is None:
         from agents.offline.model import OfflineModel
 
@@ -114,21 +150,24 @@ def model_from_env(
     from agents.model.endpoint import OpenAIModel
 
     key, base_url, model = endpoint
+    given = ModelSettings(prices=asked.price, **{name: getattr(asked, name) for name in _ASKED})
     chosen = OpenAIModel(
         api_key=key,
         base_url=base_url,
         model=model,
         budget=budget,
-        concurrency=asked.concurrency,
-        timeout_s=asked.timeout_s,
-        price=asked.price,
+        given=given,
+        known=by_name([asked.usual, *asked.others], model),
     )
     chosen.require_price(*others)
     return chosen
 
 
-def endpoint_from_env() -> tuple[str, str, str] | None:
-    """Key, address and model that the environment names; None when it names no endpoint."""
+def endpoint_from_env(named: str | None = None) -> tuple[str, str, str] | None:
+    """Key, address and model that the environment names; None when it names no endpoint.
+
+    The model is `OPENAI_MODEL`, else the one `named` in the manifest, else the default.
+    """
     # An unset secret arrives from GitHub as an empty string, a pasted one with a newline.
     key, base_url, model = (os.environ.get(name, "").strip() for name in ENVIRONMENT)
     if not key and not base_url:
@@ -141,13 +180,13 @@ def endpoint_from_env() -> tuple[str, str, str] | None:
     base_url = base_url or DEFAULT_BASE_URL
     if not _is_http(base_url):
         raise BadInput(f"OPENAI_BASE_URL: {base_url!r} must look like https://host/v1")
-    return key, base_url, model or DEFAULT_MODEL
+    return key, base_url, model or named or DEFAULT_MODEL
 
 
-def shutdown_warning(models: Iterable[str | None] = ()) -> str:
+def shutdown_warning(models: Iterable[str | None] = (), named: str | None = None) -> str:
     """One line if the endpoint will soon shut its model, or one of these, down; asked for once a day."""
     try:
-        endpoint = endpoint_from_env()
+        endpoint = endpoint_from_env(named)
     except BadInput:  # who asks that endpoint tells it
         return ""
     if endpoint is None:
@@ -188,7 +227,9 @@ class Capped:
         await self.inner.aclose()
 
 
-def call_llm(messages: Sequence[Message], temperature: float = 0.2, max_tokens: int = 1800) -> Any:
+def call_llm(
+    messages: Sequence[Message], temperature: float | None = None, max_tokens: int | None = None
+) -> Any:
     """Ask the model of the running agent, else that of the environment, and return its JSON.
 
     It blocks its thread until the answer is there; it may be called from any thread, also beside a running loop.

@@ -48,14 +48,7 @@ def parser() -> cli.Parser:
         action="store_true",
         help="run the disabled agents, with source `shadow`, on a share of the budget",
     )
-    add(
-        "--timeout-s",
-        type=cli.number(),
-        dest="agent_timeout_s",
-        metavar="S",
-        help="per agent, instead of the manifest's",
-    )
-    add_model_flags(parse, without=["--timeout-s"])
+    add_model_flags(parse)
     return parse
 
 
@@ -109,7 +102,7 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
     usual = "snapshot" if args.replay or args.as_of else os.environ.get("RATCHET_SOURCE_MODE") or "snapshot"
     source = (domain.open_source or open_files)(args.source_mode or usual, repo.root)
     budget = manifest.budget.share(manifest.retirement.shadow_share) if args.shadow else manifest.budget
-    asked = model_options(args).within(budget)
+    asked = model_options(args).within(manifest, budget)
     model = asked.model((spec.model for spec in chosen), domain.analysts)
     try:
         days = source.days()
@@ -121,11 +114,11 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         raise BadInput(f"--as-of {args.as_of}: no day of the sample ({days[0]} to {days[-1]})")
     days = days[-args.replay :] if args.replay else days
     tell = _counter(len(chosen) * len(days)) if args.replay else _tell
-    runner = Runner(prompts, model, Inputs(source), args.agent_timeout_s, None if args.quiet else tell)
+    runner = Runner(prompts, model, Inputs(source), args.timeout_s, None if args.quiet else tell)
     async with aclosing(model):
         if args.replay:
             return _report_replay(
-                await replay(chosen, days, runner, min(args.concurrency, REPLAY_CONCURRENCY)), args
+                await replay(chosen, days, runner, min(asked.at_once, REPLAY_CONCURRENCY)), args
             )
         # The live source is asked for "now", not for a date that may be over by the time it answers.
         day = args.as_of or (days[-1] if days and source.mode == "snapshot" else None)

@@ -203,7 +203,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     drifts = [drift for one in watched.values() for drift in one.drifts[-1:]]
     alarms = [drift for drift in drifts if drift.alarm]
     rises = [drift for drift in drifts if not drift.fell and is_news(drift.found, now.date())]
-    warning = shutdown_warning(spec.model for spec in manifest.enabled())
+    warning = shutdown_warning((spec.model for spec in manifest.enabled()), manifest.model.name)
     most = max((one.nights for one in watched.values()), default=0)
     count = f"{len(watched)} agent{'s' * (len(watched) != 1)}"
     quiet = f"no drift in {count}, nights compared: {most}"

@@ -18,7 +18,7 @@ from telemetry.edge.text import table
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
-    from agents.manifest import AgentSpec, BudgetLimits, Manifest
+    from agents.manifest import AgentSpec, Manifest
     from agents.model.call import Model
     from agents.texts.prompt_set import PromptSet
     from eval.trials.evaluation import Evaluation, Target
@@ -41,33 +41,33 @@ def run_suite(
     repo = here()
     unlocked = not (repo / suite_path).parent.joinpath(LOCK).exists()
     suite = load_suite(repo, suite_path, allow_unpinned=unlocked)
-    spec, budget = known(repo, module, callable_spec, str(suite_path), eval_adapter)
+    spec, ask = known(repo, ModelOptions(), module, callable_spec, str(suite_path), eval_adapter)
     target = Target(spec, suite, Path(out_path))
-    options = Options(ask=ModelOptions().within(budget), quiet=True)
+    options = Options(ask=ask, quiet=True)
     return evaluate(repo, [target], options, build=build_any).agents[0].results
 
 
 def known(
-    repo: Repo, module: str, callable_spec: str, suite_path: str, eval_adapter: str
-) -> tuple[AgentSpec, BudgetLimits]:
+    repo: Repo, ask: ModelOptions, module: str, callable_spec: str, suite_path: str, eval_adapter: str
+) -> tuple[AgentSpec, ModelOptions]:
     """The manifest's entry for this callable, if there is one (that suite's own before another's), else a bare one.
 
-    And what the manifest lets a run use; no limit where there is no manifest.
+    And how the manifest lets a model be asked; as it was where there is no manifest.
     """
     from dataclasses import replace
 
-    from agents.manifest import AgentSpec, BudgetLimits, load_manifest
+    from agents.manifest import AgentSpec, load_manifest
 
-    owner, budget = callable_spec.partition(".")[0], BudgetLimits()
+    owner = callable_spec.partition(".")[0]
     if (repo / MANIFEST).exists():
         manifest = load_manifest(repo)
-        budget, agents = manifest.budget, manifest.agents
+        agents, ask = manifest.agents, ask.within(manifest)
         same = [spec for spec in agents if spec.module == module and spec.callable.partition(".")[0] == owner]
         same.sort(key=lambda spec: spec.eval_suite != suite_path)
         if same:
-            return replace(same[0], eval_adapter=eval_adapter or same[0].eval_adapter), budget
+            return replace(same[0], eval_adapter=eval_adapter or same[0].eval_adapter), ask
     name = module.rpartition(".")[2] if "." in callable_spec else callable_spec
-    return AgentSpec(name, module, callable_spec, inputs="", eval_adapter=eval_adapter), budget
+    return AgentSpec(name, module, callable_spec, inputs="", eval_adapter=eval_adapter), ask
 
 
 def build_any(spec: AgentSpec, prompts: PromptSet, model: Model) -> BaseAgent:
@@ -110,7 +110,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     one_at_a_time(args)
     manifest = load_manifest(repo)
     taken = ("split", "trials", "shard", "resume", "judge_calls", "quiet")
-    ask = model_options(args).within(manifest.budget)
+    ask = model_options(args).within(manifest)
     options = Options(**{name: getattr(args, name) for name in taken}, ask=ask)
     targets = _targets(repo, args, manifest)
     whole = SCRATCH / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"

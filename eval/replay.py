@@ -164,8 +164,7 @@ def _rerun(repo: Repo, metadata: Mapping[str, Any], suite: Suite, args: argparse
     from eval.trials.evaluation import Options, Target, evaluate
 
     named = (metadata["module"], metadata["callable"], str(suite.path), metadata["eval_adapter"])
-    spec, budget = known(repo, *named)
-    asked = model_options(args).within(budget)
+    spec, asked = known(repo, model_options(args), *named)
     asked = replace(asked, seed=metadata["seed"], offline_noise=metadata["offline_noise"])
     options = Options(metadata["split"], metadata["trials"], ask=asked, quiet=args.quiet)
     target = Target(spec, suite, args.result.with_name(f"{args.result.stem}.rerun.json"))

@@ -48,7 +48,7 @@ def critique(
 
     prompts, manifest = PromptSet(here()), load_manifest(here())
     pair = pair_of(prompts, manifest, critic_name, target_name, telemetry_summary, target_output)
-    model = model or _model(ModelOptions(), manifest)
+    model = model or _model(ModelOptions().within(manifest), manifest)
     return dict(plain(asyncio.run(criticise(pair, prompts, manifest, model))))
 
 
@@ -65,14 +65,15 @@ def _loops(options: Options, model: Model | None, repo: Repo) -> Report:
     from meta.critique import loops
 
     manifest = load_manifest(repo)
-    model = model or _model(options.ask, manifest)
-    return loops.run(PromptSet(repo), manifest, model, options.ask.concurrency, options.today)
+    ask = options.ask.within(manifest)
+    model = model or _model(ask, manifest)
+    return loops.run(PromptSet(repo), manifest, model, ask.at_once, options.today)
 
 
 def _model(ask: ModelOptions, manifest: Manifest) -> Model:
     from meta.offline import analysts
 
-    return ask.within(manifest.budget).model((spec.model for spec in manifest.agents), analysts(manifest))
+    return ask.model((spec.model for spec in manifest.agents), analysts(manifest))
 
 
 def parser() -> cli.Parser:

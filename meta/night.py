@@ -15,6 +15,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from agents.llm_client import add_model_flags, model_flags
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary
 from telemetry.edge.files import Repo
@@ -29,22 +30,15 @@ def parser() -> cli.Parser:
     add = parse.add_argument
     add("--apply", action="store_true", help="work in place, leave the changes in the tree")
     add("--nights", type=cli.whole(1), default=0, metavar="N", help="simulate N nights on a scratch copy")
-    add("--seed", type=int, default=0, help="of the A/B order and the offline noise")
-    share = cli.number(zero=True, most=1)
-    add("--offline-noise", type=share, default=0.0, metavar="P", help="share of offline answers that err")
-    add("--max-usd", type=cli.number(), metavar="USD", help="budget of each step (default: manifest)")
     add("--again", action="store_true", help="repeat the steps that are done already")
+    add_model_flags(parse, seed="of the A/B order and the offline noise")
     return parse
 
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run the night, or simulate many."""
-    options = ["--seed", str(args.seed)]
-    if args.offline_noise:
-        options += ["--offline-noise", str(args.offline_noise)]
-    if args.max_usd is not None:
-        options += ["--max-usd", str(args.max_usd)]
+    options = model_flags(args)
     if args.nights:
         from meta.nightly.simulate import simulate
 

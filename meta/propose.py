@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,9 @@ def _proposed(options: Options, model: Model | None, repo: Repo) -> Report:
     from meta.proposals.run import run
 
     manifest = load_manifest(repo)
+    options = replace(options, ask=options.ask.within(manifest))
     if model is None:
-        ask = options.ask.within(manifest.budget)
-        model = ask.model([spec.model for spec in manifest.agents], analysts(manifest))
+        model = options.ask.model([spec.model for spec in manifest.agents], analysts(manifest))
     free = offline_screen if isinstance(getattr(model, "inner", model), OfflineModel) else None
     if manifest.proposer == "gepa" and not free:
         require_gepa()

@@ -40,7 +40,7 @@ def parser() -> cli.Parser:
     )
     add("--recommendation", type=Path, metavar="FILE", help="carry out this one instead of the critiques'")
     add("--time-limit", type=cli.number(), default=limit, metavar="S", help="of each command (default: 900)")
-    add_model_flags(made, seed="of the evals and of the offline noise", without=["--concurrency"])
+    add_model_flags(made, seed="of the evals and of the offline noise")
     return made
 
 
@@ -59,7 +59,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     given = recommendations.read(repo, args.recommendation)
     if args.agent:
         given = [one for one in given if one.agent in args.agent]
-    ask = model_options(args).within(manifest.budget)
+    ask = model_options(args).within(manifest)
     model = ask.model([manifest.agent("meta_agent").model], analysts(manifest))
     bench = Bench(repo, manifest, model, args.time_limit, args.seed)
     if not (args.quiet or args.json):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from agents.manifest import check as manifest_check
 from agents.manifest.check import EVERYONE
+from agents.model.settings import UNSAID, ModelSettings, settings_of
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo
 from telemetry.edge.records import made
@@ -43,12 +44,21 @@ class AgentSpec:
     eval_adapter: str = ""
     enabled: bool = True
     capabilities: tuple[str, ...] = ()
-    model: str | None = None
-    timeout_s: float = 60.0
+    model: str | None = None  # its own; None is the one that everyone asks
+    model_settings: ModelSettings = UNSAID  # its own `model:`; the rest is as for everyone
+    timeout_s: float = 60.0  # of its own work, and of each answer where `model:` says nothing else
     execution_sensitive: bool = False
     sandbox_editable: bool = False
     reward: Weights = field(default_factory=Weights)
     domain: str | None = None  # the package that knows what its inputs and signals mean
+
+    @property
+    def asking(self) -> dict[str, Any]:
+        """How it asks: options of `Model.complete`, as far as its own `model:` says them."""
+        said = self.model_settings
+        given = {"model": self.model, "temperature": said.temperature, "max_tokens": said.max_tokens}
+        asked = {name: value for name, value in given.items() if value is not None}
+        return asked | {"timeout_s": said.timeout_s or self.timeout_s}
 
     @property
     def prompt_paths(self) -> tuple[str, ...]:
@@ -58,17 +68,18 @@ class AgentSpec:
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
-    """What one run may use; None is no limit."""
+    """What one night, or one script by itself, may use; None is no limit."""
 
     max_usd: float | None = None
     max_calls: int | None = None
     max_seconds: float | None = None
+    month: float | None = None  # USD, over all that the log and the data branch know of a calendar month
 
     def share(self, share: float) -> BudgetLimits:
         """A part of it; no limit stays none."""
         calls = None if self.max_calls is None else max(1, round(share * self.max_calls))
         usd, seconds = (None if one is None else share * one for one in (self.max_usd, self.max_seconds))
-        return BudgetLimits(usd, calls, seconds)
+        return replace(self, max_usd=usd, max_calls=calls, max_seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,7 @@ class Manifest:
     prompts: Mapping[str, tuple[str, ...]]  # prompt file -> the agents it affects
     protected_paths: tuple[str, ...] = ()
     budget: BudgetLimits = BudgetLimits()
+    model: ModelSettings = UNSAID  # what everyone asks who names no other
     retirement: Retirement = Retirement()
     ab_test: ABTest = ABTest()
     critique_pairs: tuple[tuple[str, str], ...] = ()  # (critic, target)
@@ -119,6 +131,11 @@ class Manifest:
         known = ", ".join(spec.name for spec in self.agents)
         raise BadInput(f"{MANIFEST}: no agent {name!r} (there are: {known})")
 
+    @property
+    def models(self) -> tuple[ModelSettings, ...]:
+        """Every `model:` that the manifest has."""
+        return (self.model, *(spec.model_settings for spec in self.agents))
+
     def enabled(self) -> tuple[AgentSpec, ...]:
         """The agents that run."""
         return tuple(spec for spec in self.agents if spec.enabled)
@@ -128,7 +145,8 @@ def load_manifest(repo: Repo) -> Manifest:
     """Read and check the manifest of a checkout; every problem in one `BadInput`."""
     raw = manifest_check.checked(repo.root)
     given = {**raw.get("defaults", {}), "domain": raw.get("domain")}
-    specs = [made(AgentSpec, given | entry) for entry in raw["agents"]]
+    usual = made(ModelSettings, settings_of(raw.get("model")))
+    specs = [_agent(given | entry, usual) for entry in raw["agents"]]
     shared = {
         path: [spec.name for spec in specs if spec.prompt] if affected == EVERYONE else affected
         for path, affected in raw.get("prompts", {}).items()
@@ -141,7 +159,15 @@ def load_manifest(repo: Repo) -> Manifest:
         for path in spec.prompt_paths:
             affects[path] = (*affects.get(path, ()), spec.name)
     pairs = tuple(_pairs(raw.get("critique_pairs", ()), [spec.name for spec in specs]))
-    return made(Manifest, {**raw, "agents": tuple(specs), "prompts": affects, "critique_pairs": pairs})
+    about = {"agents": tuple(specs), "prompts": affects, "critique_pairs": pairs, "model": None}
+    return replace(made(Manifest, {**raw, **about}), model=usual)
+
+
+def _agent(entry: Mapping[str, Any], usual: ModelSettings) -> AgentSpec:
+    """The agent of an entry: its `model:` as a name, and as settings."""
+    own = made(ModelSettings, settings_of(entry.get("model")))
+    settings = replace(own, timeout_s=own.timeout_s or usual.timeout_s)
+    return replace(made(AgentSpec, {**entry, "model": own.name}), model_settings=settings)
 
 
 def _pairs(raw: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[tuple[str, str]]:

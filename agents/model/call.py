@@ -37,6 +37,7 @@ class Completion:
     tokens_thinking: int | None = None
     cost_usd: float | None = None
     cost_source: str = "unknown"
+    temperature: float | None = None  # None where the model takes none
     latency_ms: float = 0.0  # from the moment the call had its slot, waits between attempts included
     attempts: int = 1  # requests sent, the repair included
     request_id: str | None = None
@@ -62,16 +63,20 @@ class AnswerError(LLMError):
 
 
 class Model(Protocol):
-    """Anything that answers messages with JSON; `async with aclosing(model)` lets go of its connections."""
+    """Anything that answers messages with JSON; `async with aclosing(model)` lets go of its connections.
+
+    An option of None is as the manifest's `model:` has it.
+    """
 
     async def complete(
         self,
         messages: Sequence[Message],
         *,
         schema: Mapping[str, Any] | None = None,
-        temperature: float = 0.2,
-        max_tokens: int = 1800,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
         model: str | None = None,
+        timeout_s: float | None = None,
     ) -> Completion: ...
 
     async def aclose(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from agents.model import reply as replies
@@ -14,9 +14,11 @@ from agents.model.answer import Unusable, contract, parse
 from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, Message, log_call
 from agents.model.reply import Failure, Reply, Tally
-from agents.model.request import Dialect, Question, adapted, body
+from agents.model.request import Dialect, Question, adapted, answer_limit, body, dialect_of
 from agents.model.sdk import TooLarge, Wire, sdk
+from agents.model.settings import CONCURRENCY, MAX_TOKENS, TEMPERATURE, TIMEOUT_S, UNSAID, ModelSettings
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import MANIFEST
 from telemetry.edge.text import MARK, MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut
 from telemetry.record import pricing
 
@@ -26,12 +28,13 @@ if TYPE_CHECKING:
     import openai
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-DEFAULT_MODEL = "gpt-4.1-mini"
-TIMEOUT_S = 60.0  # for one answer, retries and waits included; a repair has its own
-CONCURRENCY = 16  # calls in flight per model object
+DEFAULT_MODEL = "gpt-6-luna"  # small, cheap, and without a date on which it ends
 RETRIES = 4  # further attempts after the first
 MIN_KEY_CHARS = 8  # a shorter "key" is a placeholder, and may be part of any word
 CHARS_PER_TOKEN = 3  # to foresee the price of a prompt; English has about 4, so this errs to the dear side
+
+
+N = TypeVar("N", int, float)
 
 
 class Unpriced(BadInput):
@@ -50,18 +53,17 @@ class OpenAIModel:
         base_url: str = DEFAULT_BASE_URL,
         model: str = DEFAULT_MODEL,
         budget: Budget | None = None,
-        concurrency: int = CONCURRENCY,
-        timeout_s: float = TIMEOUT_S,
-        price: pricing.Override | None = None,
+        given: ModelSettings = UNSAID,
+        known: Mapping[str, ModelSettings] = MappingProxyType({}),
         retries: int = RETRIES,
         first_wait_s: float = replies.FIRST_WAIT_S,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.model, self.base_url, self.provider = model, base_url.rstrip("/"), provider_of(base_url)
         self.budget = budget or Budget()
-        self._api_key, self._concurrency, self._timeout_s = api_key, concurrency, timeout_s
-        self._price, self._retries, self._first_wait_s, self._chance = price, retries, first_wait_s, chance
-        self._dialects: defaultdict[str, Dialect] = defaultdict(Dialect)  # by model
+        self._api_key, self._given, self._known = api_key, given, known
+        self._retries, self._first_wait_s, self._chance = retries, first_wait_s, chance
+        self._dialects: dict[str, Dialect] = {}  # by model
         self._wires: dict[asyncio.AbstractEventLoop, Wire] = {}  # a pool lives and dies with its event loop
         self.require_price(model)
 
@@ -70,29 +72,45 @@ class OpenAIModel:
         if self.budget.max_usd is None:
             return
         for model in models:
-            if not pricing.is_priced(model, provider=self.provider, override=self._price):
+            if not pricing.is_priced(model, provider=self.provider, override=self.settings(model).prices):
+                line = f"model: {{name: {model}, prices: {{prompt_per_mtok: 0, completion_per_mtok: 0}}}}"
                 raise Unpriced(
-                    f"--max-usd: no price is known for model {model!r}; give --prompt-price-per-mtok"
-                    " and --completion-price-per-mtok (USD per million tokens)"
+                    f"no price is known for model {model!r}, so max_usd cannot be held; write it into {MANIFEST}:"
+                    f" `{line}` (USD per million tokens, 0 if it is free), or give --prompt-price-per-mtok and"
+                    " --completion-price-per-mtok"
                 )
+
+    def settings(self, model: str) -> ModelSettings:
+        """How that model is asked: what was given over what the manifest says of it."""
+        return self._given.over(self._known.get(model, UNSAID))
 
     async def complete(
         self,
         messages: Sequence[Message],
         *,
         schema: Mapping[str, Any] | None = None,
-        temperature: float = 0.2,
-        max_tokens: int = 1800,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
         model: str | None = None,
+        timeout_s: float | None = None,
     ) -> Completion:
         """Ask, and return the answer that fits `schema` (None: any JSON object or array)."""
         import asyncio
 
-        question = Question(model or self.model, messages, contract(schema), temperature, max_tokens)
+        name = model or self.model
+        said = self.settings(name)
+        question = Question(
+            name,
+            messages,
+            contract(schema),
+            _first(temperature, said.temperature, TEMPERATURE),
+            _first(max_tokens, said.max_tokens, MAX_TOKENS),
+            _first(self._given.timeout_s, timeout_s, said.timeout_s, TIMEOUT_S),
+        )
         self.require_price(question.model)
         wire = self._connected()
         async with wire.slots:
-            tally = Tally(question.model, self.provider)
+            tally = Tally(question.model, self.provider, said.prices)
             try:
                 completion = await self._answer(wire, tally, question)
             except LLMError as problem:
@@ -105,6 +123,11 @@ class OpenAIModel:
                 raise
         log_call(completion)
         return completion
+
+    @property
+    def at_once(self) -> int:
+        """Calls in flight."""
+        return self.settings(self.model).concurrency or CONCURRENCY
 
     async def aclose(self) -> None:
         """Close the connections of this event loop; the next call opens new ones."""
@@ -120,7 +143,7 @@ class OpenAIModel:
         loop = asyncio.get_running_loop()
         if loop not in self._wires:
             self._wires = {one: wire for one, wire in self._wires.items() if not one.is_closed()}
-            self._wires[loop] = Wire.open(loop, self._api_key, self.base_url, self._concurrency)
+            self._wires[loop] = Wire.open(loop, self._api_key, self.base_url, self.at_once)
         return self._wires[loop]
 
     async def _answer(self, wire: Wire, tally: Tally, question: Question) -> Completion:
@@ -147,14 +170,15 @@ class OpenAIModel:
 
         reserved = await self.budget.reserve(self._worst_usd(question))
         left = self.budget.seconds_left()
-        seconds = self._timeout_s if left is None else max(0.0, min(self._timeout_s, left))
+        limit = question.timeout_s
+        seconds = limit if left is None else max(0.0, min(limit, left))
         cost: float | None = None  # whatever may have been billed counts with its worst case
         try:
             async with asyncio.timeout(seconds):
                 reply = await self._attempts(wire, tally, question, wire.loop.time() + seconds)
-            cost = tally.add(reply, self._price)
+            cost = tally.add(reply)
         except TimeoutError as problem:
-            if seconds < self._timeout_s:
+            if seconds < limit:
                 reason = f"max_seconds {self.budget.max_seconds:g} reached during a call"
                 raise self.budget.stop(reason) from problem
             raise LLMError(
@@ -166,7 +190,7 @@ class OpenAIModel:
             raise
         finally:
             self.budget.settle(reserved, cost)
-        return _usable(reply, question.max_tokens)
+        return _usable(reply, answer_limit(self._dialect(question.model), question))
 
     async def _attempts(self, wire: Wire, tally: Tally, question: Question, ends: float) -> Reply:
         """Send until an answer comes, the failure is final, or the next attempt would be too late."""
@@ -174,8 +198,9 @@ class OpenAIModel:
 
         openai, retries = sdk(), 0
         while True:
-            request = body(self._dialects[question.model], question)
+            request = body(self._dialect(question.model), question)
             tally.attempts += 1
+            tally.temperature = request.get("temperature")
             try:
                 response = await wire.post(request)
                 outcome = replies.read(response, model=question.model, base_url=self.base_url)
@@ -195,7 +220,9 @@ class OpenAIModel:
                 raise outcome.error(tally.attempts)
             wait = replies.wait_s(outcome, retries, self._first_wait_s, self._chance())
             if wire.loop.time() + wait >= ends:
-                late = f"; the next attempt is due in {wait:.1f} s, past the limit of {self._timeout_s:g} s"
+                late = (
+                    f"; the next attempt is due in {wait:.1f} s, past the limit of {question.timeout_s:g} s"
+                )
                 raise replace(outcome, message=outcome.message + late).error(tally.attempts)
             retries += 1
             await asyncio.sleep(wait)
@@ -203,10 +230,13 @@ class OpenAIModel:
     def _learnt(self, model: str, request: dict[str, Any], problem: openai.APIStatusError) -> bool:
         """Whether the refusal says how to ask better; remembered for every later call of this model."""
         words = replies.said(problem.body)
-        better = adapted(self._dialects[model], request, problem.status_code, words, problem.param)
+        better = adapted(self._dialect(model), request, problem.status_code, words, problem.param)
         if better is not None:
             self._dialects[model] = better
         return better is not None
+
+    def _dialect(self, model: str) -> Dialect:
+        return self._dialects.setdefault(model, dialect_of(model))
 
     def _failure(self, model: str, problem: openai.APIStatusError) -> Failure:
         status, headers = problem.status_code, problem.response.headers
@@ -221,8 +251,9 @@ class OpenAIModel:
             return 0.0
         chars = sum(len(str(message.get("content", ""))) for message in question.messages)
         prompt = (chars + len(question.wanted.text)) // CHARS_PER_TOKEN + 16 * len(question.messages)
-        usage = pricing.Usage(prompt, question.max_tokens)
-        return pricing.cost(question.model, usage, provider=self.provider, override=self._price).usd or 0.0
+        usage = pricing.Usage(prompt, answer_limit(self._dialect(question.model), question))
+        price = self.settings(question.model).prices
+        return pricing.cost(question.model, usage, provider=self.provider, override=price).usd or 0.0
 
 
 def provider_of(base_url: str) -> str:
@@ -232,12 +263,21 @@ def provider_of(base_url: str) -> str:
     return host if len(labels) < 2 or labels[-1].isdigit() or ":" in host else labels[-2]
 
 
+def _first(*values: N | None) -> N:
+    """The first that is said; the last always is."""
+    return next(value for value in values if value is not None)
+
+
 def _usable(reply: Reply, max_tokens: int) -> str:
     """The text of a reply that ended as it should."""
     if reply.refusal:
         raise LLMError(f"the model refused: {reply.refusal[:MAX_PARSE_ERROR]}", "parse", raw=reply.refusal)
     if reply.finish_reason == "length":
-        raise _unparsable(f"the answer was cut off at max_tokens {max_tokens}; raise it", reply.text)
+        thought = f", {reply.usage.thinking} of them spent on reasoning" if reply.usage.thinking else ""
+        cut_off = (
+            f"the answer was cut off at max_tokens {max_tokens}{thought}; raise max_tokens of its `model:`"
+        )
+        raise _unparsable(f"{cut_off} in {MANIFEST}", reply.text)
     if reply.finish_reason == "content_filter":
         raise _unparsable("the endpoint's content filter withheld the answer", reply.text)
     return reply.text

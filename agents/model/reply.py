@@ -197,6 +197,8 @@ class Tally:
 
     asked: str
     provider: str
+    price: pricing.Override | None = None
+    temperature: float | None = None
     started: float = field(default_factory=time.perf_counter)
     attempts: int = 0
     repaired: bool = False
@@ -205,14 +207,14 @@ class Tally:
     replies: list[Reply] = field(default_factory=list)
     costs: list[pricing.Cost] = field(default_factory=list)
 
-    def add(self, reply: Reply, price: pricing.Override | None) -> float | None:
+    def add(self, reply: Reply) -> float | None:
         """Count a reply; returns its cost."""
         self.replies.append(reply)
         self.text, self.request_id = reply.text or reply.refusal or "", reply.request_id
         model = self.asked  # a router ("auto") has no price of its own; the model it chose may
-        if reply.model and not pricing.is_priced(model, provider=self.provider, override=price):
+        if reply.model and not pricing.is_priced(model, provider=self.provider, override=self.price):
             model = reply.model
-        about: Any = {"provider": self.provider, "override": price, "reported_usd": reply.reported_usd}
+        about: Any = {"provider": self.provider, "override": self.price, "reported_usd": reply.reported_usd}
         self.costs.append(pricing.cost(model, reply.usage, **about))
         return self.costs[-1].usd
 
@@ -238,6 +240,7 @@ class Tally:
             tokens_thinking=used("thinking"),
             cost_usd=cost,
             cost_source=self.costs[-1].source if cost is not None else "unknown",
+            temperature=self.temperature,
             latency_ms=round((time.perf_counter() - self.started) * 1000, 3),
             attempts=self.attempts,
             request_id=self.request_id,

@@ -26,6 +26,11 @@ _FORMAT = re.compile(
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
+# Models of OpenAI's that reason by default, also behind a router (`openai/gpt-6-luna`). They refuse `temperature`.
+_REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d))(?![a-z0-9])(?!.*-chat)")
+REASONING_TOKENS = 8192  # that such a model may think, beyond its answer
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """What is known of one model so far."""
@@ -33,6 +38,14 @@ class Dialect:
     rung: str = "strict"
     temperature: bool = True
     limit_key: str = "max_tokens"
+    reasons: bool = False
+
+
+def dialect_of(model: str) -> Dialect:
+    """What its name says of a model; the rest is learnt."""
+    if _REASONS.match(model):
+        return Dialect(temperature=False, limit_key="max_completion_tokens", reasons=True)
+    return Dialect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,7 @@ class Question:
     wanted: Contract
     temperature: float
     max_tokens: int
+    timeout_s: float
 
 
 def _rung(dialect: Dialect, question: Question) -> str:
@@ -58,13 +72,18 @@ def _rung(dialect: Dialect, question: Question) -> str:
     return "schema" if rung == "strict" and not wanted.strict else rung
 
 
+def answer_limit(dialect: Dialect, question: Question) -> int:
+    """The tokens that an answer may have, reasoning included."""
+    return question.max_tokens + (REASONING_TOKENS if dialect.reasons else 0)
+
+
 def body(dialect: Dialect, question: Question) -> dict[str, Any]:
     """The request in the model's dialect."""
     rung, wanted = _rung(dialect, question), question.wanted
     request: dict[str, Any] = {
         "model": question.model,
         "messages": list(question.messages),
-        dialect.limit_key: question.max_tokens,
+        dialect.limit_key: answer_limit(dialect, question),
     }
     if dialect.temperature:
         request["temperature"] = question.temperature
@@ -102,6 +121,8 @@ def adapted(
     named = f"{param or ''} {said}"
     if "max_tokens" in sent and "max_completion_tokens" in named:
         return replace(dialect, limit_key="max_completion_tokens")
+    if "max_completion_tokens" in sent and "max_completion_tokens" in named:
+        return replace(dialect, limit_key="max_tokens")
     if "temperature" in sent and "temperature" in named.lower():
         return replace(dialect, temperature=False)
     if "response_format" in sent and _FORMAT.search(named):

@@ -46,11 +46,12 @@ class OfflineModel(Model):
         messages: Sequence[Message],
         *,
         schema: Mapping[str, Any] | None = None,
-        temperature: float = 0.2,
-        max_tokens: int = 1800,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
         model: str | None = None,
+        timeout_s: float | None = None,
     ) -> Completion:
-        """One answer, logged like any model's. Sampling options mean nothing here."""
+        """One answer, logged like any model's. Sampling options and limits mean nothing here."""
         start = time.perf_counter()
         system, user = _texts(messages)
         known = chosen(self.analysts, rules.read(system), payload := _payload(user)) is not None

@@ -257,7 +257,7 @@ def run(
             model,
             board.see,
             Progress(what, most, quiet=quiet, max_usd=ask.max_usd),
-            concurrency=ask.concurrency,
+            concurrency=ask.at_once,
             journal=journal,
             source="ab_test",
             judge=Judge(model, seed=plan.settings.seed),

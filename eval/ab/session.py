@@ -105,7 +105,7 @@ def settings_of(night: Night, manifest: Manifest) -> Settings:
 
 def asked(night: Night, manifest: Manifest) -> ModelOptions:
     """How the model is asked, within the manifest's budget; a shard may use its part of what the whole run may."""
-    ask, of = night.ask.within(manifest.budget), night.shard[1]
+    ask, of = night.ask.within(manifest), night.shard[1]
     if of == 1:
         return ask
     return replace(

@@ -128,7 +128,7 @@ def evaluate(
             model,
             trials.append,
             Progress("eval", len(jobs), quiet=options.quiet, max_usd=ask.max_usd),
-            concurrency=ask.concurrency,
+            concurrency=ask.at_once,
             journal=journal,
             judge=Judge(model, max_calls=options.judge_calls, seed=ask.seed),
             build=build,

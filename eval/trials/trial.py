@@ -30,12 +30,11 @@ from telemetry.logger import INFRASTRUCTURE
 from telemetry.record.run import error_kind
 
 Identity = tuple[str, str, str, int]
-TEMPERATURE = 0.2  # what a model is asked at if its agent says nothing else; the default of `Model.complete`
 
 # Fields of an `llm_call` row that make up a turn of a trial.
 _TURN = (
     *("model_asked", "model_answered", "provider", "latency_ms", "tokens_in", "tokens_out", "cost_usd"),
-    *("attempts", "request_id", "finish_reason", "error_kind"),
+    *("temperature", "attempts", "request_id", "finish_reason", "error_kind"),
 )
 # What a trial takes from the `run` row of its agent.
 _RUN = ("cost_usd", "tokens_in", "tokens_out", "tokens_thinking", "prompt_hash", "price_list_version")
@@ -49,7 +48,7 @@ _asked: ContextVar[list[dict[str, Any]] | None] = ContextVar("asked", default=No
 
 
 class Recorder(Model):
-    """A model that notes, for the trial it is asked in, what it was asked: hashes of the messages, the temperature."""
+    """A model that notes, for the trial it is asked in, what it was asked: hashes of the messages."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -62,8 +61,7 @@ class Recorder(Model):
         finally:
             if asked is not None:
                 hashes = [_short_hash(str(message.get("content"))) for message in messages]
-                temperature = options.get("temperature", TEMPERATURE)
-                asked.append({"messages_sha256": hashes, "temperature": temperature})
+                asked.append({"messages_sha256": hashes})
 
 
 @dataclass(frozen=True, slots=True)

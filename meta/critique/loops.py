@@ -149,7 +149,7 @@ async def criticise(pair: Pair, prompts: PromptSet, manifest: Manifest, model: M
 
     async def ask() -> Critique:
         async with asyncio.timeout(spec.timeout_s):
-            said = await call.ask(model, system, given, check.ANSWER, model=spec.model)
+            said = await call.ask(model, system, given, check.ANSWER, **spec.asking)
         return check.admitted(pair.critic, pair.target, said.data, given, manifest.protected_paths)
 
     with logger.source("critique"):

@@ -49,7 +49,7 @@ def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> in
             curve.append({"night": night, "mean": mean, "agents": scores})
             _say(args, f"after {night} nights: {100 * mean:.1f} % of holdout cases")
             if night < args.nights:
-                _one_night(copy, args, [*options[:1], str(args.seed + night), *options[2:]], night)
+                _one_night(copy, args, [*options, "--seed", str(args.seed + night)], night)
                 git(copy, "add", "--all")
                 git(copy, *IDENTITY, "commit", "--quiet", "--allow-empty", "-m", f"Night {night + 1}")
     write_json(root / CURVE, {"seed": args.seed, "provider": "offline", "nights": curve})

@@ -61,11 +61,11 @@ async def ask(
 ) -> tuple[list[Proposal], str]:
     """The proposals, and who made them."""
     spec = proposer(manifest)
-    name, own, asked = (spec.name, prompts.system(spec), spec.model) if spec else (NOBODY, "", None)
+    name, own, asking = (spec.name, prompts.system(spec), spec.asking) if spec else (NOBODY, "", {})
     system = BETWEEN.join(part for part in (own, prompts.text(PROMPT).strip()) if part)
 
     async def once() -> Completion:
-        return await call.ask(model, system, plain(question), ANSWER, max_tokens=TOKENS, model=asked)
+        return await call.ask(model, system, plain(question), ANSWER, **{"max_tokens": TOKENS} | asking)
 
     with logger.source("critique"):
         done: Completion = await instrument_agent_call_async(name, once, prompt_path=question.prompt_path)

@@ -180,7 +180,7 @@ class Drafter:
         units.sort(key=lambda unit: (unit.spec.name, unit.case.id) not in failing)
         half = self.options.screen_cases // 2
         chosen = [*units[:half], *units[-half:]] if len(units) > 2 * half else units
-        return TrialScreen(chosen, prompt, self.prompts, self.model, self.options.ask.concurrency)
+        return TrialScreen(chosen, prompt, self.prompts, self.model, self.options.ask.at_once)
 
     def _suite(self, spec: AgentSpec) -> Suite:
         return self._suites.load(spec.eval_suite)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from agents.model import sdk as wire
 from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, using_model
 from agents.model.endpoint import OpenAIModel
+from agents.model.settings import ModelSettings
 from telemetry.edge.errors import BadInput
 from telemetry.record import pricing
 from telemetry.record.run import instrument_agent_call_async
@@ -32,8 +34,13 @@ GOOD = '{"signal": "risk_off"}'
 HELLO = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "VIX 31"}]
 
 
+SETTINGS = {field.name for field in fields(ModelSettings)}
+
+
 def model_at(url: str, **options: Any) -> OpenAIModel:
-    return OpenAIModel(**{"api_key": KEY, "base_url": url, "first_wait_s": 0.01, "timeout_s": 30.0} | options)
+    given = {"timeout_s": 30.0} | {name: options.pop(name) for name in SETTINGS & options.keys()}
+    about = {"api_key": KEY, "base_url": url, "first_wait_s": 0.01, "model": "gpt-4.1-mini"}
+    return OpenAIModel(**about | options, given=ModelSettings(**given))
 
 
 def ask(server: Loopback, schema: dict[str, Any] | None = SCHEMA, **options: Any) -> Completion:
@@ -67,7 +74,7 @@ def test_an_answer_carries_data_usage_cost_and_ids() -> None:
         "completion_tokens_details": {"reasoning_tokens": 5},
     }
     with Loopback([chat(GOOD, usage=usage)]) as server:
-        got = ask(server, price=pricing.Override(1.0, 2.0))
+        got = ask(server, prices=pricing.Override(1.0, 2.0))
     assert got.data == {"signal": "risk_off"}
     assert (got.tokens_in, got.tokens_out, got.tokens_cached, got.tokens_thinking) == (100, 20, 40, 5)
     assert got.cost_usd == pytest.approx((100 * 1.0 + 20 * 2.0) / 1e6)
@@ -119,7 +126,7 @@ def test_every_call_is_one_row_under_the_run_it_is_made_in(root: Path) -> None:
 
 def test_a_cost_reported_by_the_provider_wins() -> None:
     with Loopback([chat(GOOD, usage={**USAGE, "cost": 0.0123})]) as server:
-        got = ask(server, price=pricing.Override(1.0, 1.0))
+        got = ask(server, prices=pricing.Override(1.0, 1.0))
     assert (got.cost_usd, got.cost_source) == (0.0123, "provider")
 
 
@@ -512,7 +519,7 @@ def test_a_usd_cap_over_an_unpriced_model_is_refused_before_the_first_call() -> 
         with pytest.raises(BadInput, match="house-model-7"):
             asyncio.run(model.complete(HELLO, model="house-model-7"))
         priced = model_at(
-            server.url, model="house-model-7", budget=Budget(max_usd=1.0), price=pricing.Override(1.0, 1.0)
+            server.url, model="house-model-7", budget=Budget(max_usd=1.0), prices=pricing.Override(1.0, 1.0)
         )
         assert asyncio.run(priced.complete(HELLO, schema=SCHEMA)).cost_source == "override"
     assert len(server.requests) == 1
@@ -523,7 +530,7 @@ def test_a_budget_reached_mid_run_keeps_what_is_done(limits: dict[str, Any], roo
     """A call costs 0.011 and may cost twice that: the cap is held although 16 calls start at once."""
     budget = Budget(**limits)
     with Loopback([chat(GOOD, delay_s=0.01)]) as server:
-        model = model_at(server.url, budget=budget, price=pricing.Override(10.0, 500.0))
+        model = model_at(server.url, budget=budget, prices=pricing.Override(10.0, 500.0))
 
         async def many() -> list[Any]:
             calls = (model.complete(HELLO, schema=SCHEMA, max_tokens=40) for _ in range(40))

@@ -11,6 +11,7 @@ import pytest
 from agents.manifest import GUIDELINES, BudgetLimits, load_manifest
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.record.pricing import Override
 from tests.worlds.world import change
 
 
@@ -43,6 +44,20 @@ def test_defaults_hold_unless_an_agent_says_otherwise(toy: Path) -> None:
     assert [spec.name for spec in manifest.enabled()] == ["reviewer"]
 
 
+def test_a_model_is_a_name_or_settings_and_an_agents_own_go_before_everyones(toy: Path) -> None:
+    change(
+        toy,
+        model={"name": "big", "prices": {"prompt_per_mtok": 0, "completion_per_mtok": 0}, "timeout_s": 300},
+    )
+    change(toy, "reviewer", model="small")
+    change(toy, "meta_agent", model={"temperature": 0, "timeout_s": 5})
+    manifest = load_manifest(Repo(toy))
+    assert (manifest.model.name, manifest.model.prices) == ("big", Override(0, 0))
+    assert manifest.agent("flood_watch").asking == {"timeout_s": 300}
+    assert manifest.agent("reviewer").asking == {"model": "small", "timeout_s": 300}
+    assert manifest.agent("meta_agent").asking == {"temperature": 0, "timeout_s": 5}
+
+
 @pytest.mark.parametrize(
     ("agent", "fields", "told"),
     [
@@ -67,6 +82,10 @@ def test_defaults_hold_unless_an_agent_says_otherwise(toy: Path) -> None:
         (None, {"critique_pairs": [["reviewer"]]}, "critique_pairs.0: must be a pair"),
         (None, {"prompts": {"agents/prompts/gone.md": "*"}}, "prompts.agents/prompts/gone.md: no such file"),
         (None, {"budget": {"max_usd": 0}}, "budget.max_usd: must be USD > 0, or null for no limit, not 0"),
+        ("reviewer", {"model": ""}, "agents.reviewer.model: must be a model name, or a mapping of name, prices"),
+        (None, {"model": {"nmae": "x"}}, "model.nmae: unknown field (allowed: name, prices, timeout_s, "),
+        (None, {"model": {"prices": {"prompt_per_mtok": 1}}}, "model.prices.completion_per_mtok: missing, must be USD"),
+        (None, {"model": {"temperature": 3}}, "model.temperature: must be a number in 0..2, not 3"),
         (None, {"domain": "agents.weather"}, "domain: no module named 'agents.weather'"),
         (None, {"agents": []}, "agents: must be a list of at least one agent"),
     ],

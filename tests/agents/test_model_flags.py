@@ -8,7 +8,7 @@ import importlib
 import pytest
 
 from agents.llm_client import Capped, ModelOptions, add_model_flags, model_options
-from agents.manifest import BudgetLimits
+from agents.manifest import BudgetLimits, Manifest
 from agents.offline.model import OfflineModel
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
@@ -18,7 +18,10 @@ FLAGS = [
     "--max-calls",
     "--max-seconds",
     "--timeout-s",
+    "--max-tokens",
+    "--temperature",
     "--concurrency",
+    "--context-tokens",
     "--seed",
     "--offline-noise",
     "--prompt-price-per-mtok",
@@ -30,14 +33,13 @@ SCRIPTS = [
     "eval.ab_testing",
     "eval.replay",
     "meta.critique_loops",
+    "meta.night",
     "meta.propose",
     "meta.sandbox",
 ]
 OWN = {  # flags that mean something else there, or nothing
-    ("agents.orchestrator", "--timeout-s"),
     ("eval.replay", "--seed"),
     ("eval.replay", "--offline-noise"),
-    ("meta.sandbox", "--concurrency"),
 }
 
 
@@ -78,7 +80,7 @@ def test_every_script_that_asks_a_model_has_the_same_flags(name: str) -> None:
 def test_a_bad_value_is_refused_in_one_line_that_names_the_flag(
     name: str, flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if (name, flags[0]) in OWN - {("agents.orchestrator", "--timeout-s")}:
+    if (name, flags[0]) in OWN:
         return
     more = ["some.json"] if name == "eval.replay" else []
     assert importlib.import_module(name).main([*more, *flags]) == cli.BAD_INPUT
@@ -102,7 +104,7 @@ def test_prices_come_in_pairs() -> None:
 def test_without_flags_it_is_the_default_within_the_manifests_budget() -> None:
     assert model_options(parsed()) == ModelOptions()
     limits = BudgetLimits(max_usd=5, max_calls=100, max_seconds=60)
-    asked = model_options(parsed("--max-calls", "7")).within(limits)
+    asked = model_options(parsed("--max-calls", "7")).within(Manifest((), {}, budget=limits))
     assert (asked.max_usd, asked.max_calls, asked.max_seconds) == (5, 7, 60)
 
 

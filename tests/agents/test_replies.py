@@ -54,7 +54,7 @@ def test_odd_usage_is_unknown_never_wrong(usage: Any, content: Any) -> None:
     reply = reading(json.dumps(envelope).encode())
     if isinstance(reply, Failure):  # NaN and the like: not JSON
         return
-    cost = Tally("gpt-4.1-mini", "openai").add(reply, pricing.Override(1.0, 1.0))
+    cost = Tally("gpt-4.1-mini", "openai", pricing.Override(1.0, 1.0)).add(reply)
     assert cost is None or 0 <= cost < float("inf")
     assert isinstance(reply.text, str)
 

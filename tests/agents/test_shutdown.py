@@ -26,7 +26,7 @@ def in_days(days: int) -> str:
 
 def listed(shutdown_date: Any) -> Reply:
     """A model as OpenAI lists it."""
-    about = {"id": "gpt-4.1-mini", "object": "model", "created": 1, "owned_by": "system"}
+    about = {"id": "gpt-6-luna", "object": "model", "created": 1, "owned_by": "system"}
     return as_json(about | {"shutdown_date": shutdown_date})
 
 
@@ -44,9 +44,9 @@ def ask(server: Loopback, patch: pytest.MonkeyPatch, *models: str) -> str:
 def test_a_model_that_goes_soon_is_named_with_its_day(monkeypatch: pytest.MonkeyPatch) -> None:
     with Loopback([listed(in_days(58))]) as server:
         warning = ask(server, monkeypatch)
-    assert warning.startswith(f"Warning: gpt-4.1-mini will be shut down on {in_days(58)}, in 58 days.")
+    assert warning.startswith(f"Warning: gpt-6-luna will be shut down on {in_days(58)}, in 58 days.")
     [request] = server.requests
-    assert (request.method, request.path) == ("GET", "/v1/models/gpt-4.1-mini")
+    assert (request.method, request.path) == ("GET", "/v1/models/gpt-6-luna")
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
@@ -77,7 +77,7 @@ def test_the_models_of_agents_are_asked_beside_the_default_one(monkeypatch: pyte
     with Loopback(reply) as server:
         assert "gpt-x will be shut down" in ask(server, monkeypatch, "gpt-x", "gpt-x")
         assert sorted(request.path for request in server.requests) == [
-            "/v1/models/gpt-4.1-mini",
+            "/v1/models/gpt-6-luna",
             "/v1/models/gpt-x",
         ]
 

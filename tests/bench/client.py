@@ -46,10 +46,13 @@ _OURS = """
 import asyncio, sys
 from pathlib import Path
 from agents.model.endpoint import OpenAIModel
+from agents.model.settings import ModelSettings
 from telemetry.edge.files import working_in
 
 async def main():
-    model = OpenAIModel(api_key="none", base_url=sys.argv[1], concurrency=CONCURRENCY)
+    model = OpenAIModel(
+        api_key="none", base_url=sys.argv[1], model="gpt-4.1-mini", given=ModelSettings(concurrency=CONCURRENCY)
+    )
     answers = await asyncio.gather(*(model.complete(MESSAGES, schema=SCHEMA) for _ in range(CALLS)))
     assert all(answer.data["signal"] == "risk_off" for answer in answers)
     assert all(answer.cost_usd > 0 for answer in answers)

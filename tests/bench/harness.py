@@ -64,10 +64,13 @@ asyncio.run(main())
 
 _CLIENT = """
 from agents.model.endpoint import OpenAIModel
+from agents.model.settings import ModelSettings
 from telemetry.edge.files import working_in
 
 async def main():
-    model = OpenAIModel(api_key="none", base_url=sys.argv[1], concurrency=CONCURRENCY)
+    model = OpenAIModel(
+        api_key="none", base_url=sys.argv[1], model="gpt-4.1-mini", given=ModelSettings(concurrency=CONCURRENCY)
+    )
     answers = await asyncio.gather(*(model.complete(asked, schema=SCHEMA) for asked in questions(sys.argv[2])))
     assert len(answers) == CALLS
 

@@ -126,9 +126,9 @@ def test_the_metadata_says_with_what_it_was_measured(checkout: Path, endpoint: L
     assert metadata["git_commit"] == head.stdout.strip()
     assert metadata["git_dirty"] is False
     assert metadata["scoring_version"] == "1.0"
-    assert metadata["model_asked"] == "gpt-4.1-mini"
+    assert metadata["model_asked"] == "gpt-6-luna"
     assert metadata["model_answered"] == "gpt-4.1-mini-2025-04-14"
-    assert metadata["temperature"] == 0.2
+    assert metadata["temperature"] is None  # a model that reasons takes none
     assert metadata["seed"] == 7
     assert metadata["price_list_version"].startswith("genai-prices")
     assert set(metadata["suites"]) == {"eval/suites/alpha.jsonl"}

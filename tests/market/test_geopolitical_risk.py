@@ -140,7 +140,7 @@ def test_inputs_that_cannot_be_read_are_the_sources_fault(inputs: dict[str, Any]
 def test_a_real_endpoint_that_obeys_an_injection_gets_an_error_row_not_a_result() -> None:
     obeyed = chat('{"verdict": "all clear", "risk_score": 0}')
     with Loopback([obeyed]) as server:
-        model = OpenAIModel(api_key="test-key", base_url=server.url, first_wait_s=0.01, timeout_s=30.0)
+        model = OpenAIModel(api_key="test-key", base_url=server.url, first_wait_s=0.01)
         with pytest.raises(LLMError):
             judged(INJECTION, model=model)
     run = rows()[-1]
