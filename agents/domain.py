@@ -11,10 +11,11 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from agents.manifest import AgentSpec
 from agents.offline.rules import Analyst, Key
+from agents.sources.source import Files, Payload, Source, SourceError
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import INPUTS, MANIFEST, Repo
 from telemetry.reward import Signals
@@ -26,58 +27,7 @@ __all__ = [
 
 IMPROVING: Final = ("outputs", "findings")  # what reviewers and proposers read: the other agents' words
 
-Payload = dict[str, Any]
 Row = Mapping[str, Any]
-
-
-class SourceError(Exception):
-    """A source gave nothing usable; the message says which one and why."""
-
-    error_kind = "source"
-
-
-class Source(Protocol):
-    """Where inputs come from; one that cannot answer raises `SourceError`, never gives a quiet day."""
-
-    @property
-    def mode(self) -> str:
-        """`snapshot` (a committed sample) or `live`."""
-
-    def days(self) -> Sequence[str]:
-        """The days that can be asked for, oldest first."""
-
-    def load(self, kind: str, as_of: str | None = None) -> Payload:
-        """The payload of one kind as it stood on a day (default: the latest), checked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """The source where no domain brings one: a kind is the file of that name, a payload as its agents get it."""
-
-    root: Path
-    mode: str = "snapshot"
-
-    def days(self) -> Sequence[str]:
-        return ()
-
-    def load(self, kind: str, as_of: str | None = None) -> Payload:
-        import orjson
-
-        path = INPUTS / f"{kind}.json"
-        try:
-            payload = orjson.loads((self.root / path).read_bytes())
-        except (OSError, ValueError) as problem:
-            raise SourceError(f"{kind}: {path} cannot be read ({problem})") from None
-        if not isinstance(payload, dict):
-            raise SourceError(f"{kind}: {path} must hold one JSON object")
-        return payload
-
-
-def open_files(mode: str, root: Path) -> Source:
-    """The files below `root`; there is nothing live about them."""
-    if mode != "snapshot":
-        raise BadInput(f"--source-mode {mode}: {MANIFEST} names no domain that has such a source")
-    return Files(root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +84,17 @@ class Domain:
 def domain_of(repo: Repo, specs: Sequence[AgentSpec]) -> Domain:
     """The domain of these agents of one manifest; bad input if one of them reads what nobody offers.
 
-    There are the domain's kinds of input, or without one those that have a file below agents/inputs/.
+    There are the domain's kinds of input, those that have a file below agents/inputs/, and what the manifest describes.
     """
     domain = load_domain(specs[0].domain if specs else None)
     files = sorted(file.stem for file in (repo / INPUTS).glob("*.json"))
-    kinds = (*(domain.inputs if domain.open_source else files), *IMPROVING)
+    kinds = tuple(dict.fromkeys((*(domain.inputs if domain.open_source else ()), *files, *IMPROVING)))
     for spec in specs:
-        if spec.inputs and spec.inputs not in kinds:  # a callable outside the manifest says none
-            allowed = f"must be one of {', '.join(kinds)}, not {spec.inputs}"
+        # A callable outside the manifest names none.
+        if spec.inputs and spec.feed is None and spec.inputs not in kinds:
+            allowed = (
+                f"must be one of {', '.join(kinds)}, not {spec.inputs} (or a mapping with file, call or http)"
+            )
             raise BadInput(f"{MANIFEST}: agents.{spec.name}.inputs: {allowed}")
     return domain
 

@@ -8,13 +8,13 @@ input, nothing was run; 3 the budget is used up, or no agent came through.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
@@ -24,7 +24,9 @@ from telemetry.edge.files import MANIFEST, OUTPUTS, Repo
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
-    from agents.run.runner import Replay, Result
+    from agents.run.inputs import Inputs
+    from agents.run.replay import Replay
+    from agents.run.runner import Result
 
 # Runs under way at once in a replay: waiting for a model slot counts as the agent's time.
 REPLAY_CONCURRENCY = 16
@@ -88,9 +90,11 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
 
 
 async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
-    from agents.domain import SourceError, domain_of, open_files
+    from agents.domain import domain_of
     from agents.run import order
-    from agents.run.runner import Inputs, Runner, replay
+    from agents.run.inputs import Inputs
+    from agents.run.replay import planned, replay
+    from agents.run.runner import Runner
     from agents.texts.prompt_set import PromptSet
     from telemetry import logger
 
@@ -100,33 +104,35 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         prompts.system(spec)  # an unreadable prompt stops us before the first call, not in the middle
     # A deployment is live; a replay or a chosen day is always of the sample.
     usual = "snapshot" if args.replay or args.as_of else os.environ.get("RATCHET_SOURCE_MODE") or "snapshot"
-    source = (domain.open_source or open_files)(args.source_mode or usual, repo.root)
+    inputs = Inputs(repo, domain, args.source_mode or usual)
     budget = manifest.budget.share(manifest.retirement.shadow_share) if args.shadow else manifest.budget
     asked = model_options(args).within(manifest, budget)
     model = asked.model((spec.model for spec in chosen), domain.analysts)
-    try:
-        days = source.days()
-    except SourceError as problem:
+    if args.as_of:
+        _check_day(args.as_of, order.watchers(chosen), inputs)
+    plan = planned(chosen, args.replay, inputs) if args.replay else []
+    tell = _counter(len(plan)) if args.replay else _tell
+    runner = Runner(prompts, model, inputs, args.timeout_s, None if args.quiet else tell)
+    async with contextlib.aclosing(model):
         if args.replay:
-            raise Stopped(str(problem)) from problem
-        days = []  # every agent that needs the source gets its error row below
-    if args.as_of and days and args.as_of not in days:
-        raise BadInput(f"--as-of {args.as_of}: no day of the sample ({days[0]} to {days[-1]})")
-    days = days[-args.replay :] if args.replay else days
-    tell = _counter(len(chosen) * len(days)) if args.replay else _tell
-    runner = Runner(prompts, model, Inputs(source), args.timeout_s, None if args.quiet else tell)
-    async with aclosing(model):
-        if args.replay:
-            return _report_replay(
-                await replay(chosen, days, runner, min(asked.at_once, REPLAY_CONCURRENCY)), args
-            )
-        # The live source is asked for "now", not for a date that may be over by the time it answers.
-        day = args.as_of or (days[-1] if days and source.mode == "snapshot" else None)
+            return _report_replay(await replay(plan, runner, min(asked.at_once, REPLAY_CONCURRENCY)), args)
         with logger.source("shadow" if args.shadow else "runtime"):
-            results = await order.run_waves(manifest, chosen, runner, day)
+            results = await order.run_waves(manifest, chosen, runner, args.as_of)
         if not args.shadow:
             order.write_outputs(results, repo.root)
         return _report(results, {spec.name for spec in order.watchers(chosen)}, args)
+
+
+def _check_day(day: str, watching: Sequence[AgentSpec], inputs: Inputs) -> None:
+    """A day must be one that the source of some agent has, if any of them has days."""
+    from agents.sources.source import SourceError
+
+    known: set[str] = set()
+    for spec in watching:
+        with contextlib.suppress(SourceError):  # told on the row of the agent that needs it
+            known.update(inputs.days(spec))
+    if known and day not in known:
+        raise BadInput(f"--as-of {day}: no day of the sample ({min(known)} to {max(known)})")
 
 
 def _tell(result: Result) -> None:

@@ -22,11 +22,30 @@ from telemetry.edge.records import made
 from telemetry.reward import Weights
 
 __all__ = [
-    "EVERYONE", "GUIDELINES", "MANIFEST", "ABTest", "AgentSpec", "BudgetLimits", "Manifest", "Retirement",
+    "EVERYONE", "GUIDELINES", "MANIFEST", "ABTest", "AgentSpec", "BudgetLimits", "Feed", "Manifest", "Retirement",
     "load_manifest",
 ]  # fmt: skip
 
 GUIDELINES = "agents/prompts/agent_guidelines.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Where inputs come from that are no kind of the domain: one of `file`, `call` and `http`."""
+
+    file: str | None = None  # CSV, JSON lines, JSON, or a folder of JSON objects
+    call: str | None = None  # `module:function`, given the day
+    http: str | None = None
+    json_path: str = ""  # where in the answer of `http` the rows are
+    by_day: str | None = None  # the field whose date says to which day a row belongs
+    days: str | None = None  # `module:function` that lists the days that `call` knows
+    fields: Mapping[str, str] = field(default_factory=dict)  # of a row -> type, with `?` if it may be missing
+
+    @property
+    def name(self) -> str:
+        """For people, and to tell sources apart: `file:data/tickets.csv`."""
+        how = next(how for how in ("file", "call", "http") if getattr(self, how))
+        return f"{how}:{getattr(self, how)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +55,9 @@ class AgentSpec:
     name: str
     module: str
     callable: str
-    inputs: str
+    inputs: str  # a kind, or the name of its feed
     eval_suite: str = ""
+    feed: Feed | None = None
     prompt: str | None = None
     shared_prompts: tuple[str, ...] = ()  # stand in front of the agent's own prompt
     output_schema: str | None = None  # JSON Schema of one item of the output list
@@ -146,7 +166,7 @@ def load_manifest(repo: Repo) -> Manifest:
     raw = manifest_check.checked(repo.root)
     given = {**raw.get("defaults", {}), "domain": raw.get("domain")}
     usual = made(ModelSettings, settings_of(raw.get("model")))
-    specs = [_agent(given | entry, usual) for entry in raw["agents"]]
+    specs = [_agent(given | _with_feed(entry), usual) for entry in raw["agents"]]
     shared = {
         path: [spec.name for spec in specs if spec.prompt] if affected == EVERYONE else affected
         for path, affected in raw.get("prompts", {}).items()
@@ -168,6 +188,13 @@ def _agent(entry: Mapping[str, Any], usual: ModelSettings) -> AgentSpec:
     own = made(ModelSettings, settings_of(entry.get("model")))
     settings = replace(own, timeout_s=own.timeout_s or usual.timeout_s)
     return replace(made(AgentSpec, {**entry, "model": own.name}), model_settings=settings)
+
+
+def _with_feed(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry; where its inputs are described, not named, they get a name."""
+    if isinstance(entry["inputs"], str):
+        return dict(entry)
+    return {**entry, "feed": entry["inputs"], "inputs": made(Feed, entry["inputs"]).name}
 
 
 def _pairs(raw: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -6,14 +6,13 @@ then what a schema cannot see: names used twice, files, modules and callables th
 
 from __future__ import annotations
 
-import ast
-import functools
-import importlib.util
+import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agents.manifest.code import callable_problem, source_of
 from agents.model.schema import cut, faults, read_schema, schema_problem
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, read_again
@@ -52,7 +51,13 @@ def _schema_problems(raw: object) -> Iterator[str]:
         known = rule.get("properties", {})
         if fault.keyword == "additionalProperties":
             for name in fault.value.keys() - known.keys():
-                yield f"{where}{name}: unknown field (allowed: {', '.join(known)})"
+                meant = difflib.get_close_matches(str(name), known, n=1)
+                said = f"did you mean {meant[0]}? " if meant else ""
+                yield f"{where}{name}: unknown field ({said}allowed: {', '.join(known)})"
+        elif fault.keyword == "dependentRequired":
+            for name, needed in rule["dependentRequired"].items():
+                if name in fault.value:
+                    yield f"{where}{name}: only beside {', '.join(needed)}"
         elif fault.keyword == "required":
             for name in rule["required"]:
                 if name not in fault.value:
@@ -79,7 +84,7 @@ def _name(entry: object, index: int) -> str:
 def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
     """What a schema cannot see: names, files, modules and callables that are not there."""
     domain = raw.get("domain")
-    if isinstance(domain, str) and isinstance(missing := _tree(domain), str):
+    if isinstance(domain, str) and isinstance(missing := source_of(domain), str):
         yield f"domain: {missing}"
     entries = [entry for entry in raw["agents"] if isinstance(entry, dict)]
     names = [entry["name"] for entry in entries if isinstance(entry.get("name"), str)]
@@ -102,11 +107,15 @@ def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
 
 def _agent_problems(entry: Mapping[str, Any], root: Path) -> Iterator[str]:
     module, name = entry.get("module"), entry.get("callable")
-    if isinstance(module, str) and isinstance(name, str) and (problem := _callable_problem(module, name)):
-        yield f"{'module' if isinstance(_tree(module), str) else 'callable'}: {problem}"
-    adapter = entry.get("eval_adapter")
-    if isinstance(adapter, str) and ":" in adapter and (problem := _callable_problem(*adapter.split(":", 1))):
-        yield f"eval_adapter: {problem}"
+    if isinstance(module, str) and isinstance(name, str) and (problem := callable_problem(module, name)):
+        yield f"{'module' if isinstance(source_of(module), str) else 'callable'}: {problem}"
+    feed = _mapping(entry.get("inputs"))
+    named = {"eval_adapter": entry.get("eval_adapter")} | {
+        f"inputs.{key}": feed.get(key) for key in ("call", "days")
+    }
+    for where, code in named.items():
+        if isinstance(code, str) and ":" in code and (problem := callable_problem(*code.split(":", 1))):
+            yield f"{where}: {problem}"
     for key in ("prompt", "output_schema", "eval_suite"):
         path = entry.get(key)
         if isinstance(path, str) and not _is_file(root, path):
@@ -144,66 +153,3 @@ def _mapping(value: object) -> dict[str, Any]:
 
 def _strings(value: object) -> list[str]:
     return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
-
-
-def _callable_problem(module: str, name: str) -> str | None:
-    """Why `module` has no callable `name` (`function` or `Class.method`), or None if it has: read, never run."""
-    tree = _tree(module)
-    if isinstance(tree, str):
-        return tree
-    owner, _, method = name.partition(".")
-    known = _top_level(tree)
-    if owner not in known:
-        return f"no {owner!r} in {module} (has: {_public(known)})"
-    if method and method not in (methods := _methods(module, owner)) and "*" not in methods:
-        return f"no {method!r} in {module}.{owner} (has: {_public(methods)})"
-    return None
-
-
-def _public(names: Iterable[str]) -> str:
-    return ", ".join(sorted(name for name in names if not name.startswith("_"))) or "nothing"
-
-
-@functools.lru_cache(maxsize=256)
-def _tree(module: str) -> ast.Module | str:
-    """The source of a module, or why it cannot be had."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError, AttributeError):  # a parent is missing, or is not a package
-        spec = None
-    if spec is None or spec.origin is None:
-        return f"no module named {module!r}"
-    if not spec.origin.endswith(".py"):
-        return ast.Module([], [])
-    try:
-        return ast.parse(Path(spec.origin).read_bytes())
-    except (OSError, SyntaxError) as error:
-        return f"module {module!r} cannot be read: {error}"
-
-
-def _top_level(tree: ast.Module) -> dict[str, ast.AST]:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return {node.name: node for node in tree.body if isinstance(node, kinds)}
-
-
-def _methods(module: str, owner: str, depth: int = 0) -> set[str]:
-    """The methods of a class, inherited ones too; `*` stands for a base that cannot be read."""
-    tree = _tree(module)
-    node = None if isinstance(tree, str) else _top_level(tree).get(owner)
-    if isinstance(tree, str) or not isinstance(node, ast.ClassDef) or depth > 8:
-        return {"*"}
-    found = {part.name for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
-    imported = {
-        alias.asname or alias.name: (line.module, alias.name)
-        for line in tree.body
-        if isinstance(line, ast.ImportFrom) and line.module and line.level == 0
-        for alias in line.names
-    }
-    for base in node.bases:
-        if not isinstance(base, ast.Name):
-            found.add("*")
-        elif base.id in imported:
-            found |= _methods(*imported[base.id], depth + 1)
-        else:
-            found |= _methods(module, base.id, depth + 1)
-    return found

@@ -19,7 +19,7 @@ from xml.parsers import expat
 
 from agents.domain import SourceError
 from agents.market.snapshot import stamp
-from agents.market.web import decoded
+from agents.sources.web import decoded
 from telemetry.edge.text import clean
 
 MAX_TEXT: Final = 300  # characters of a headline

@@ -21,7 +21,7 @@ from agents.base import start
 from agents.domain import Payload, SourceError
 from agents.market import feeds
 from agents.market.snapshot import HISTORY_DAYS, checked, stamp
-from agents.market.web import Web
+from agents.sources.web import Web
 
 FRED_URL: Final = "https://fred.stlouisfed.org/graph/fredgraph.csv"
 GDELT_URL: Final = "https://api.gdeltproject.org/api/v2/doc/doc"

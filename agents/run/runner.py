@@ -1,84 +1,27 @@
-"""Runs one agent, today or over past days: whatever it does, the result is one row and one `Result`.
+"""Runs one agent: whatever it does, the result is one row and one `Result`.
 
 An agent that hangs, crashes, exits or returns garbage becomes an error of a known kind; so does a source that failed.
-Inputs are loaded once per kind and day, frozen, named by a hash.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agents.base import BaseAgent, Item, build_agent, in_thread
-from agents.domain import Source, SourceError
+from agents.base import BaseAgent, Item, build_agent
 from agents.manifest import AgentSpec
 from agents.model.call import Model
+from agents.run.inputs import Inputs, Loaded
+from agents.sources.source import SourceError
 from agents.texts.prompt_set import PromptSet
 from telemetry import logger
-from telemetry.edge.files import Repo
-from telemetry.logger import INFRASTRUCTURE
 from telemetry.record.run import instrument_agent_call_async
 
-OUTAGE: Final = 12  # runs in a row that failed for no fault of the agents: the endpoint is down
-SOURCE_TIMEOUT_S: Final = 60.0  # the last net; a live loader has shorter limits of its own
 _ROW: Final = (
     "ts", "source", "source_mode", "prompt_hash", "model", "provider", "latency_ms", "tokens_in", "tokens_out",
     "cost_usd", "cost_source", "signal_strength", "reward", "scoring_version", "error", "error_kind",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """One input as bytes, so that every agent gets a copy of its own, and its hash."""
-
-    body: bytes
-    hash: str
-    as_of: str
-
-    def copy(self) -> dict[str, Any]:
-        import orjson
-
-        payload: dict[str, Any] = orjson.loads(self.body)
-        return payload
-
-
-def packed(payload: Mapping[str, Any]) -> Loaded:
-    """The payload frozen as bytes; equal content has an equal hash, whatever the order of keys."""
-    import orjson
-
-    digest = hashlib.sha256(orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)).hexdigest()
-    return Loaded(orjson.dumps(payload), digest[:12], str(payload.get("as_of") or "")[:10])
-
-
-class Inputs:
-    """Loads each kind of input once per day, whoever asks for it."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self._tasks: dict[tuple[str, str | None], asyncio.Task[Loaded | SourceError]] = {}
-
-    async def get(self, kind: str, day: str | None) -> Loaded | SourceError:
-        """The input, or why there is none: that becomes the row of everyone who asked."""
-        key = (kind, day)
-        if key not in self._tasks:
-            self._tasks[key] = asyncio.create_task(self._load(kind, day))
-        return await asyncio.shield(self._tasks[key])
-
-    async def _load(self, kind: str, day: str | None) -> Loaded | SourceError:
-        try:
-            if self.source.mode == "snapshot":  # in memory after the first day: no thread needed
-                return packed(self.source.load(kind, day))
-            async with asyncio.timeout(SOURCE_TIMEOUT_S):
-                return packed(await in_thread(lambda: self.source.load(kind, day)))
-        except SourceError as problem:
-            return problem
-        except TimeoutError:
-            return SourceError(f"{kind}: nothing from the source within {SOURCE_TIMEOUT_S:g} s")
-        except Exception as problem:  # noqa: BLE001 - told on the rows of those who asked; the others go on
-            return SourceError(f"{kind}: {type(problem).__name__}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +64,8 @@ class Runner:
 
     async def watch(self, spec: AgentSpec, day: str | None) -> Result:
         """One run of an agent that reads the source, on what there is of that day."""
-        return await self.run(spec, await self.inputs.get(spec.inputs, day), day)
+        day = day or self.inputs.latest(spec)
+        return await self.run(spec, await self.inputs.get(spec, day), day)
 
     async def run(
         self, spec: AgentSpec, inputs: Loaded | SourceError, day: str | None = None, target: str | None = None
@@ -132,7 +76,7 @@ class Runner:
         input_hash = given.hash if given else None
         run_id, output, unlogged = logger.new_run_id(), None, None
         fields: dict[str, Any] = {"run_id": run_id, "as_of": as_of, "input_hash": input_hash}
-        fields |= {"source_mode": self.inputs.source.mode} | ({"target_agent": target} if target else {})
+        fields |= {"source_mode": self.inputs.mode_of(spec)} | ({"target_agent": target} if target else {})
         with logger.watch() as rows:
             try:
                 agent = self._agent(spec, inputs)
@@ -163,53 +107,3 @@ class Runner:
 async def _refused(problem: object) -> None:
     assert isinstance(problem, Exception)
     raise problem
-
-
-@dataclass(slots=True)
-class Replay:
-    """What a replay did."""
-
-    days: Sequence[str]
-    results: list[Result] = field(default_factory=list)
-    skipped: int = 0
-    stopped: str | None = None  # why it ended early
-
-
-async def replay(specs: Sequence[AgentSpec], days: Sequence[str], runner: Runner, concurrency: int) -> Replay:
-    """Run every agent on every day, oldest first, `concurrency` at a time."""
-    known = already_replayed(runner.prompts.repo)
-    # As its hash stands on the rows of the agent's runs.
-    prompt = {spec.name: runner.prompts.hash(spec) if spec.prompt else None for spec in specs}
-    todo = [(day, spec) for day in days for spec in specs if (spec.name, day, prompt[spec.name]) not in known]
-    outcome = Replay(days, skipped=len(days) * len(specs) - len(todo))
-    work, failing = iter(todo), 0
-
-    async def worker() -> None:
-        nonlocal failing
-        for day, spec in work:
-            if outcome.stopped:
-                return
-            result = await runner.watch(spec, day)
-            outcome.results.append(result)
-            failing = failing + 1 if result.error_kind in INFRASTRUCTURE else 0
-            if result.error_kind == "budget":
-                outcome.stopped = str(result.row.get("error"))
-            elif failing >= OUTAGE:
-                outcome.stopped = f"{failing} runs in a row failed, the last one: {result.row.get('error')}"
-
-    with logger.source("replay"):
-        await asyncio.gather(*(worker() for _ in range(concurrency)))
-    return outcome
-
-
-def already_replayed(repo: Repo) -> set[tuple[str, str, str | None]]:
-    """(agent, day, prompt hash) of earlier replays in live log and sealed data, failures of others left out."""
-    from telemetry.read import store
-    from telemetry.read.rows import Window
-
-    rows = store.connect(repo, Window(source="replay", kind="run")).execute(
-        "select agent, as_of, prompt_hash, error_kind from events where as_of is not null"
-    )
-    return {
-        (agent, day, prompt) for agent, day, prompt, kind in rows.fetchall() if kind not in INFRASTRUCTURE
-    }

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-import importlib
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
@@ -16,6 +15,7 @@ from typing import Any
 
 from agents.base import BaseAgent, in_thread
 from agents.manifest import AgentSpec
+from agents.manifest.code import load_code
 from agents.model.call import Completion, Message, Model, trial_label
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import Grade, Part
@@ -193,7 +193,7 @@ async def call_agent(job: Job, agent: BaseAgent, run_id: str) -> Any:
 
     if not job.spec.eval_adapter:
         return await call(job.case.input)
-    adapter = load_adapter(job.spec.eval_adapter)
+    adapter = load_code(job.spec.eval_adapter, "eval_adapter")
     case = {"id": job.case.id, "input": job.case.input, "tags": list(job.case.tags)}
     if inspect.iscoroutinefunction(adapter):
         return await adapter(case, call)
@@ -201,18 +201,6 @@ async def call_agent(job: Job, agent: BaseAgent, run_id: str) -> Any:
     return await in_thread(
         lambda: adapter(case, lambda inputs: asyncio.run_coroutine_threadsafe(call(inputs), loop).result())
     )
-
-
-def load_adapter(name: str) -> Callable[..., Any]:
-    """The function that `module:function` names."""
-    module, _, function = name.partition(":")
-    try:
-        adapter: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadInput(f"eval_adapter {name!r}: cannot be loaded ({error}); give module:function") from error
-    if not callable(adapter):
-        raise BadInput(f"eval_adapter {name!r}: is not a function")
-    return adapter
 
 
 def _turns(calls: list[dict[str, Any]], asked: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:

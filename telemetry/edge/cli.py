@@ -8,12 +8,13 @@ import functools
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import Repo, here, working_in
+from telemetry.edge.files import Repo, checkout_around, here, working_in
 from telemetry.edge.text import cell
 
 OK = 0  # done, also when there was nothing to do
@@ -90,13 +91,13 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
                 args = parser().parse_args(argv)
             except SystemExit as stop:  # argparse has printed its one line, or the help
                 return int(stop.code or 0)
-            root = args.root if args.root is not None else here().root
+            root = args.root if args.root is not None else checkout_around(here().root)
             found("")
             _outputs.clear()
             try:
                 if not root.is_dir():
                     raise BadInput(f"--root {root}: no such directory")
-                with working_in(root) as repo:
+                with working_in(root) as repo, _importing_from(root):
                     return body(args, repo)
             except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,6 +110,20 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
         return main
 
     return decorate
+
+
+@contextmanager
+def _importing_from(root: Path) -> Iterator[None]:
+    """Let code that the manifest names be found in the checkout, wherever the script was started; ours comes first."""
+    folder = str(root.resolve())
+    if folder in sys.path:
+        yield
+        return
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
 
 
 def _ending(problem: BaseException) -> tuple[int, str]:

@@ -96,6 +96,13 @@ def here() -> Repo:
     return Repo(_here)
 
 
+def checkout_around(folder: Path) -> Path:
+    """The folder, or the nearest one above it, that holds a manifest; the folder itself where none does."""
+    if (folder / MANIFEST).exists():
+        return folder
+    return next((above for above in folder.absolute().parents if (above / MANIFEST).exists()), folder)
+
+
 @contextmanager
 def working_in(root: Path) -> Iterator[Repo]:
     """Work on another checkout for the length of the block."""

@@ -83,7 +83,7 @@ def test_a_model_is_a_name_or_settings_and_an_agents_own_go_before_everyones(toy
         (None, {"prompts": {"agents/prompts/gone.md": "*"}}, "prompts.agents/prompts/gone.md: no such file"),
         (None, {"budget": {"max_usd": 0}}, "budget.max_usd: must be USD > 0, or null for no limit, not 0"),
         ("reviewer", {"model": ""}, "agents.reviewer.model: must be a model name, or a mapping of name, prices"),
-        (None, {"model": {"nmae": "x"}}, "model.nmae: unknown field (allowed: name, prices, timeout_s, "),
+        (None, {"model": {"nmae": "x"}}, "model.nmae: unknown field (did you mean name? allowed: name, prices, "),
         (None, {"model": {"prices": {"prompt_per_mtok": 1}}}, "model.prices.completion_per_mtok: missing, must be USD"),
         (None, {"model": {"temperature": 3}}, "model.temperature: must be a number in 0..2, not 3"),
         (None, {"domain": "agents.weather"}, "domain: no module named 'agents.weather'"),

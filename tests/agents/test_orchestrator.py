@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agents import orchestrator
-from agents.run.runner import packed
+from agents.run.inputs import packed
 from telemetry import logger, retention
 from telemetry.edge import cli
 from telemetry.edge.files import here

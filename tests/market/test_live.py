@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from agents.domain import SourceError
 from agents.market import feeds, open_source
 from agents.market.live import SERIES, Live
-from agents.market.web import USER_AGENT, Web
+from agents.sources.web import USER_AGENT, Web
 from tests.worlds.loopback import Loopback, Reply, Request
 
 NOW = dt.datetime(2026, 11, 13, 15, 0, tzinfo=dt.UTC)

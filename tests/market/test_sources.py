@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agents.domain import SourceError
 from agents.market import open_source, snapshot
 from agents.market.snapshot import CHECKS, Snapshot
-from agents.run.runner import packed
+from agents.run.inputs import packed
 from telemetry.edge.errors import BadInput
 
 SAMPLE = Path(__file__).parents[2] / snapshot.SAMPLE

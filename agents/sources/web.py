@@ -14,12 +14,13 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
-from agents.domain import SourceError
+from agents.sources.source import SourceError
 from telemetry.edge.files import write_atomic
 
-USER_AGENT: Final = "ratchet/0.1 (scheduled market agents; one request per source and run)"
+USER_AGENT: Final = "ratchet/0.1 (scheduled agents; one request per source and run)"
 TRY_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 LONGEST_PAUSE_S: Final = (
     6.0  # GDELT asks for five seconds between requests; who wants more gets no second try
@@ -36,6 +37,9 @@ class Web:
     timeout_s: float = 15.0  # for the whole answer, not only for the first byte
     max_bytes: int = 4_000_000
     pause_s: float = 1.0  # before the second and last try, unless the server names another
+    same_host: bool = (
+        False  # whether to follow a redirect only to the host that was asked, never back to plain http
+    )
 
     def get(self, url: str, parse: Callable[[bytes], T], keep_s: float = 0.0) -> T:
         """The parsed document, from the cache if it is younger than `keep_s`."""
@@ -79,7 +83,7 @@ class Web:
         deadline = time.monotonic() + self.timeout_s
         headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
         request, body = urllib.request.Request(url, headers=headers), bytearray()
-        with _opener().open(request, timeout=self.timeout_s) as answer:
+        with _opener(self.same_host).open(request, timeout=self.timeout_s) as answer:
             coding = answer.headers.get("Content-Encoding", "identity")
             if coding != "identity":
                 raise SourceError(f"{_named(url)}: answered in {coding!r}, which was not asked for")
@@ -105,12 +109,24 @@ def decoded(body: bytes, wanted: str) -> str:
     return text
 
 
-def _opener() -> urllib.request.OpenerDirector:
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect only where the answer still comes from whom the manifest names."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        asked, sent = urlsplit(req.full_url), urlsplit(newurl)
+        if sent.netloc != asked.netloc or (asked.scheme, sent.scheme) == ("https", "http"):
+            to = f"{sent.scheme}://{sent.netloc}"
+            raise SourceError(f"{_named(req.full_url)}: redirects to another host ({to}); name that one")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _opener(same_host: bool) -> urllib.request.OpenerDirector:
     """HTTP and HTTPS only: a redirect to `file:` or `ftp:` has no handler."""
     opener = urllib.request.OpenerDirector()
-    kinds = "Proxy", "HTTP", "HTTPS", "HTTPRedirect", "HTTPDefaultError", "Unknown"
+    kinds = "Proxy", "HTTP", "HTTPS", "HTTPDefaultError", "Unknown"
     for handler in (*(f"{kind}Handler" for kind in kinds), "HTTPErrorProcessor"):
         opener.add_handler(getattr(urllib.request, handler)())
+    opener.add_handler(_SameHost() if same_host else urllib.request.HTTPRedirectHandler())
     return opener
 
 

@@ -1,0 +1,87 @@
+"""Runs agents over earlier days, each as of its day; what was replayed before, on the same terms, is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from agents.manifest import AgentSpec
+from agents.run.inputs import Inputs
+from agents.run.runner import Result, Runner
+from agents.sources.source import SourceError
+from telemetry import logger
+from telemetry.edge.errors import Stopped
+from telemetry.edge.files import Repo
+from telemetry.logger import INFRASTRUCTURE
+
+OUTAGE: Final = 12  # runs in a row that failed for no fault of the agents: the endpoint is down
+
+
+@dataclass(slots=True)
+class Replay:
+    """What a replay did."""
+
+    days: Sequence[str]
+    results: list[Result] = field(default_factory=list)
+    skipped: int = 0
+    stopped: str | None = None  # why it ended early
+
+
+def planned(specs: Sequence[AgentSpec], most: int, inputs: Inputs) -> list[tuple[str, AgentSpec]]:
+    """Every agent on the last days that its source has, `most` of them, oldest first.
+
+    An agent whose source is in trouble is planned for no day: its row will say why. If all are, that is told here.
+    """
+    plan: list[tuple[str, AgentSpec]] = []
+    troubles: list[SourceError] = []
+    for spec in specs:
+        try:
+            plan += [(day, spec) for day in inputs.days(spec)[-most:]]
+        except SourceError as problem:
+            troubles.append(problem)
+            plan.append(("", spec))
+    if troubles and len(troubles) == len(specs):
+        raise Stopped(str(troubles[0]))
+    return sorted(plan, key=lambda one: one[0])
+
+
+async def replay(plan: Sequence[tuple[str, AgentSpec]], runner: Runner, concurrency: int) -> Replay:
+    """Run what is planned, `concurrency` at a time."""
+    known = already_replayed(runner.prompts.repo)
+    # As its hash stands on the rows of the agent's runs.
+    prompt = {spec.name: runner.prompts.hash(spec) if spec.prompt else None for _, spec in plan}
+    todo = [(day, spec) for day, spec in plan if (spec.name, day, prompt[spec.name]) not in known]
+    outcome = Replay(sorted({day for day, _ in plan if day}), skipped=len(plan) - len(todo))
+    work, failing = iter(todo), 0
+
+    async def worker() -> None:
+        nonlocal failing
+        for day, spec in work:
+            if outcome.stopped:
+                return
+            result = await runner.watch(spec, day or None)
+            outcome.results.append(result)
+            failing = failing + 1 if result.error_kind in INFRASTRUCTURE else 0
+            if result.error_kind == "budget":
+                outcome.stopped = str(result.row.get("error"))
+            elif failing >= OUTAGE:
+                outcome.stopped = f"{failing} runs in a row failed, the last one: {result.row.get('error')}"
+
+    with logger.source("replay"):
+        await asyncio.gather(*(worker() for _ in range(concurrency)))
+    return outcome
+
+
+def already_replayed(repo: Repo) -> set[tuple[str, str, str | None]]:
+    """(agent, day, prompt hash) of earlier replays in live log and sealed data, failures of others left out."""
+    from telemetry.read import store
+    from telemetry.read.rows import Window
+
+    rows = store.connect(repo, Window(source="replay", kind="run")).execute(
+        "select agent, as_of, prompt_hash, error_kind from events where as_of is not null"
+    )
+    return {
+        (agent, day, prompt) for agent, day, prompt, kind in rows.fetchall() if kind not in INFRASTRUCTURE
+    }

@@ -1,0 +1,1 @@
+"""Where agents' inputs come from: files, a function, an address, or a source that a domain brings."""
