@@ -119,7 +119,7 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         with logger.source("shadow" if args.shadow else "runtime"):
             results = await order.run_waves(manifest, chosen, runner, args.as_of)
         if not args.shadow:
-            order.write_outputs(results, repo.root)
+            order.write_outputs([result for result in results if not result.skipped], repo.root)
         return _report(results, {spec.name for spec in order.watchers(chosen)}, args)
 
 
@@ -138,7 +138,8 @@ def _check_day(day: str, watching: Sequence[AgentSpec], inputs: Inputs) -> None:
 def _tell(result: Result) -> None:
     """A line on stderr for each result."""
     items = "" if result.output is None else f"{len(result.output)} item{'s' * (len(result.output) != 1)}"
-    print(f"  {result.name}: {items or f'{result.error_kind} error'}", file=sys.stderr)
+    ended = items or ("skipped" if result.skipped else f"{result.error_kind} error")
+    print(f"  {result.name}: {ended}", file=sys.stderr)
 
 
 def _counter(total: int) -> Callable[[Result], None]:
@@ -157,6 +158,8 @@ def _report(results: Sequence[Result], watchers: Collection[str], args: argparse
 
     Reviewers and the meta agent live on what the others said: without it they come through by having nothing to do.
     """
+    skipped = {result.agent: result.row.get("error") for result in results if result.skipped}
+    results = [result for result in results if not result.skipped]
     failed = [result for result in results if result.output is None]
     ran = len({result.agent for result in results})
     items = sum(len(result.output or ()) for result in results)
@@ -164,12 +167,16 @@ def _report(results: Sequence[Result], watchers: Collection[str], args: argparse
     cli.found(
         f"{ran} agent{'s' * (ran != 1)} ran, {items} signals and findings"
         + (f"; failed: {names}" if names else "")
+        + "".join(f"; {name} skipped: {why}" for name, why in skipped.items())
     )
     if args.json:
         shown = [_shown(result) for result in results]
-        print(json.dumps({"results": shown, "failed": len(failed)}, allow_nan=False))
+        print(json.dumps({"results": shown, "failed": len(failed), "skipped": skipped}, allow_nan=False))
     elif not args.quiet:
-        _print(results, written=not args.shadow)
+        for name, why in skipped.items():
+            print(f"{name}: skipped: {why}")
+        if results or not skipped:
+            _print(results, written=not args.shadow)
     for result in failed:
         if result.error_kind == "budget":
             raise Stopped(str(result.row.get("error")))

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from agents.base import BaseAgent, Inputs, Item
 from agents.domain import load_domain
+from agents.manifest import AgentSpec
 from agents.model.schema import listed
+from agents.sources.source import SourceError
+from agents.texts.prompt_set import PromptSet
 
 
 class PromptedAgent(BaseAgent):
@@ -16,7 +19,30 @@ class PromptedAgent(BaseAgent):
 
     async def analyze(self, inputs: Inputs) -> list[Item]:
         """The model's items on the prepared inputs."""
-        kind = load_domain(self.spec.domain).inputs.get(self.spec.inputs)
-        answer = await self.ask(kind.prepare(inputs) if kind else inputs, listed(self.output_schema()))
+        answer = await self.ask(_question(self.spec, inputs), listed(self.output_schema()))
         items: list[Item] = answer["items"]
         return items
+
+
+def _question(spec: AgentSpec, inputs: Inputs) -> Inputs:
+    kind = load_domain(spec.domain).inputs.get(spec.inputs)
+    return kind.prepare(inputs) if kind else inputs
+
+
+def unknown_offline(spec: AgentSpec, prompts: PromptSet, inputs: Inputs) -> str:
+    """Why the offline model would have no answer for this agent on such inputs; empty where it has one.
+
+    Who has code decides there what to ask: nothing can be said of it before it does.
+    """
+    from agents.offline.analysts import GENERIC
+    from agents.offline.model import UNKNOWN_TASK
+    from agents.offline.rules import chosen, read
+
+    if spec.module != __name__:
+        return ""
+    analysts = {**GENERIC, **load_domain(spec.domain).analysts}
+    try:
+        payload = {"task": spec.name, **_question(spec, inputs)}
+    except (KeyError, TypeError, ValueError, SourceError):
+        return ""  # inputs that cannot be prepared: whoever runs it will tell
+    return "" if chosen(analysts, read(prompts.system(spec)), payload) else UNKNOWN_TASK

@@ -44,7 +44,10 @@ def run_suite(
     spec, ask = known(repo, ModelOptions(), module, callable_spec, str(suite_path), eval_adapter)
     target = Target(spec, suite, Path(out_path))
     options = Options(ask=ask, quiet=True)
-    return evaluate(repo, [target], options, build=build_any).agents[0].results
+    done = evaluate(repo, [target], options, build=build_any)
+    if done.skipped:
+        raise BadInput(f"{module}.{callable_spec}: {done.skipped[spec.name]}")
+    return done.agents[0].results
 
 
 def known(
@@ -154,19 +157,24 @@ def _targets(repo: Repo, args: argparse.Namespace, manifest: Manifest) -> list[T
 def _tell(done: Evaluation, args: argparse.Namespace) -> None:
     rows = [_line(each.target.spec.name, each.summary) for each in done.agents]
     rates = {each.target.spec.name: each.summary.success_rate for each in done.agents}
-    cli.found(", ".join(f"{name} {100 * rate:.0f} %" for name, rate in rates.items() if rate is not None))
+    told = [f"{name} {100 * rate:.0f} %" for name, rate in rates.items() if rate is not None]
+    cli.found(", ".join([*told, *(f"{name} skipped: {why}" for name, why in done.skipped.items())]))
     providers = sorted({str(each.metadata["provider"]) for each in done.agents})
-    heading = f"Eval by {', '.join(providers)}" + (f", stopped early: {done.stopped}" if done.stopped else "")
+    stopped = f", stopped early: {done.stopped}" if done.stopped else ""
+    heading = f"Eval by {', '.join(providers) or 'nobody'}{stopped}"
     titles = ["agent", "counted", "passed", "success", "empty", "score", "errors", "p95 ms", "cost"]
     job_summary(f"### {heading}\n\n{table(titles, rows)}")
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     first, *others = widths
-    lines = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in [titles, *rows]]
+    shown = [titles, *rows] if rows else []
+    lines = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in shown]
+    lines += [f"{name}: skipped: {why}" for name, why in done.skipped.items()]
     if args.shard[1] > 1:
         lines.append(f"shard done; sum up with --merge {SHARDS} once all are there")
     value = {
         "agents": {each.target.spec.name: plain(each.summary) for each in done.agents},
         "inconclusive": done.inconclusive,
+        "skipped": dict(done.skipped),
         "stopped": done.stopped or None,
         "cost_usd": done.spent_usd,
     }

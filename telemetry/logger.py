@@ -29,9 +29,19 @@ SCORING_VERSION: Final = "1.0"  # of telemetry.reward: every rewarded row carrie
 KINDS: Final = ("run", "llm_call", "routing", "evaluation")
 SOURCES: Final = ("runtime", "replay", "eval", "ab_test", "critique", "shadow")
 FIELD: Final = ("runtime", "replay", "shadow")  # sources of real work; the others are exercises
-ERROR_KINDS: Final = ("timeout", "rate_limit", "provider", "parse", "budget", "source", "agent")
-# What the endpoint, the budget or a data source did: never held against an agent or an arm.
-INFRASTRUCTURE: Final = frozenset({"timeout", "rate_limit", "provider", "budget", "source"})
+ERROR_KINDS: Final = (
+    "timeout",
+    "rate_limit",
+    "provider",
+    "parse",
+    "budget",
+    "source",
+    "unknown_task",
+    "agent",
+)
+# What the endpoint, the budget or a data source did, and what the offline model was never taught: not held against
+# an agent or an arm.
+INFRASTRUCTURE: Final = frozenset({"timeout", "rate_limit", "provider", "budget", "source", "unknown_task"})
 
 T = TypeVar("T")
 LOG_PATH = EVENTS  # below the root being worked on

@@ -1,4 +1,4 @@
-"""The tasks that the offline model knows in any domain: reviewing, triage, judging, and a plain threshold."""
+"""The tasks that the offline model knows in any domain: reviewing, triage, judging, a threshold, labels, fields."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from agents.offline.reading import classify, extract
 from agents.offline.review import review
 from agents.offline.rules import Analyst, Rules, found, tables
 
@@ -127,4 +128,6 @@ GENERIC: Final[Mapping[str, Analyst]] = {
     "triage": Analyst(triage, KEYS["triage"], tasks=("meta_agent",), payload="findings"),
     "judge": Analyst(judge),
     "threshold": Analyst(threshold, KEYS["threshold"]),
+    "classify": Analyst(classify, KEYS["classify"]),
+    "extract": Analyst(extract, KEYS["extract"]),
 }

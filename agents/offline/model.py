@@ -1,9 +1,9 @@
 """The model that needs no key: applies the prompt's rules to the question, for real, and nothing else.
 
 It takes the fenced `rules` of the system text and answers the JSON question of the last user message by an analyst:
-one of the engine's (analysts/) or one it was given, each with naive defaults for a prompt without rules. So a better
-rule really scores better. The answer is fitted to the schema that was asked for, so a text inside the question can
-never change its shape.
+one of the engine's (analysts.py) or one it was given, each with naive defaults for a prompt without rules. So a better
+rule really scores better. Where none fits it says so, and gives no answer at all. The answer is fitted to the schema
+that was asked for, so a text inside the question can never change its shape.
 
 Deterministic. With `noise` P, a call errs with probability P (noise.py); what is drawn depends on the seed, the
 messages and the nonce alone: trials of one case, told apart by their nonce, err independently, and a rerun errs alike.
@@ -12,20 +12,28 @@ Rows and reports say `provider: "offline"`; it costs 0.0 USD, a token is taken a
 
 from __future__ import annotations
 
-import functools
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.model.call import Completion, Message, Model, log_call, trial_label
+from agents.model.call import Completion, LLMError, Message, Model, log_call, trial_label
 from agents.offline import rules
 from agents.offline.analysts import GENERIC
 from agents.offline.rules import Analyst, chosen
+from telemetry.edge.records import is_number
 
 NAME = "offline-rules-1"
 CHARS_PER_TOKEN = 4
+_TEACH = "set a model, or give the prompt a rules block of kind classify"
+UNKNOWN_TASK = f"the offline model does not know this task; {_TEACH}"
+
+
+class UnknownTask(LLMError):
+    """No analyst fits the question: that says nothing about the agent, which is skipped rather than scored."""
+
+    def __init__(self) -> None:
+        super().__init__(UNKNOWN_TASK, "unknown_task")
 
 
 class OfflineModel(Model):
@@ -54,11 +62,12 @@ class OfflineModel(Model):
         """One answer, logged like any model's. Sampling options and limits mean nothing here."""
         start = time.perf_counter()
         system, user = _texts(messages)
-        known = chosen(self.analysts, rules.read(system), payload := _payload(user)) is not None
-        if not known:
-            _warn_unknown(str(payload.get("task") or "a question without a task"))
-        data = self.answer(system, user, schema)
-        raw = json.dumps(data, ensure_ascii=False)
+        problem: UnknownTask | None = None
+        try:
+            data = self.answer(system, user, schema)
+        except UnknownTask as unknown:
+            data, problem = None, unknown
+        raw = "" if problem else json.dumps(data, ensure_ascii=False)
         call = Completion(
             data=data,
             raw=raw,
@@ -72,9 +81,11 @@ class OfflineModel(Model):
             cost_usd=0.0,
             cost_source="provider",
             latency_ms=round((time.perf_counter() - start) * 1000, 3),
-            finish_reason="stop" if known else "no_analyst",
+            finish_reason="no_analyst" if problem else "stop",
         )
-        log_call(call)
+        log_call(call, problem)
+        if problem:
+            raise problem
         return call
 
     def answer(self, system: str, user: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -82,7 +93,9 @@ class OfflineModel(Model):
         payload = _payload(user)
         told = rules.read(system)
         analyst = chosen(self.analysts, told, payload)
-        answer = {"items": []} if analyst is None else analyst.answer(told, payload)
+        if analyst is None:
+            raise UnknownTask
+        answer = analyst.answer(told, payload)
         if self.noise:
             from agents.offline import noise
 
@@ -119,12 +132,22 @@ def _fitted_scalar(value: Any, kinds: Sequence[Any], schema: Mapping[str, Any]) 
         text = text or "n/a" if schema.get("minLength") else text
         return text[: schema.get("maxLength")]
     if "number" in kinds or "integer" in kinds:
-        number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+        number = _as_number(value)
         number = min(schema.get("maximum", number), max(schema.get("minimum", number), number))
         return int(number) if "number" not in kinds else number
     if "boolean" in kinds:
         return value if isinstance(value, bool) else False
     return value
+
+
+def _as_number(value: Any) -> float:
+    """A number, also one that was read in a text; 0 for anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value.replace(",", ""))
+        except ValueError:
+            return 0
+    return value if is_number(value) else 0
 
 
 def _texts(messages: Sequence[Message]) -> tuple[str, str]:
@@ -140,13 +163,6 @@ def _payload(user: str) -> dict[str, Any]:
     except ValueError:
         return {"text": user}
     return payload if isinstance(payload, dict) else {"value": payload}
-
-
-@functools.cache
-def _warn_unknown(task: str) -> None:
-    """Once per task and process: an agent that it has no analyst for would score 0 without a word."""
-    said = "its prompt names none (`analyst:` in its rules), and the domain has none for it"
-    print(f"offline model: no analyst for {task}: {said}; the answer is empty", file=sys.stderr)
 
 
 def _tokens(text: str) -> int:

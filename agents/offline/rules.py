@@ -43,6 +43,7 @@ class Key:
     by_series: bool = False  # there is also `<key>_by_series`, a map from series id to number, which wins
     in_text: bool = False  # terms looked up in the input's texts: only cases that hold one can change with it
     mends: tuple[str, ...] = ()  # words of a failed grade that say that this key may be at fault; empty: any
+    labels: bool = False  # its words are labels: those that failed grades expected are what it may say
     tuned: bool = True  # may be changed by a search
 
 

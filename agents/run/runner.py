@@ -12,6 +12,8 @@ from typing import Any, Final
 from agents.base import BaseAgent, Item, build_agent
 from agents.manifest import AgentSpec
 from agents.model.call import Model
+from agents.offline.model import OfflineModel
+from agents.prompted import unknown_offline
 from agents.run.inputs import Inputs, Loaded
 from agents.sources.source import SourceError
 from agents.texts.prompt_set import PromptSet
@@ -45,6 +47,11 @@ class Result:
     def error_kind(self) -> str | None:
         return None if self.output is not None else str(self.row.get("error_kind") or "agent")
 
+    @property
+    def skipped(self) -> bool:
+        """Whether the offline model has no answer for such an agent: that is no run, and no failure."""
+        return self.error_kind == "unknown_task"
+
     def document(self) -> dict[str, Any]:
         """What stands in `agents/outputs/<agent>.json`."""
         about = {name: getattr(self, name) for name in ("agent", "run_id", "as_of", "input_hash")}
@@ -70,13 +77,18 @@ class Runner:
     async def run(
         self, spec: AgentSpec, inputs: Loaded | SourceError, day: str | None = None, target: str | None = None
     ) -> Result:
-        """One run, whatever happens in it: exactly one row in the log, never an exception."""
+        """One run, whatever happens in it: exactly one row in the log, never an exception.
+
+        What the offline model has no answer for is not run, and leaves no row.
+        """
         given = inputs if isinstance(inputs, Loaded) else None
         as_of = day or (given.as_of if given else None) or None
         input_hash = given.hash if given else None
         run_id, output, unlogged = logger.new_run_id(), None, None
         fields: dict[str, Any] = {"run_id": run_id, "as_of": as_of, "input_hash": input_hash}
         fields |= {"source_mode": self.inputs.mode_of(spec)} | ({"target_agent": target} if target else {})
+        if given and self.offline and (why := unknown_offline(spec, self.prompts, given.copy())):
+            return self._told(Result(spec.name, run_id, as_of, input_hash, None, _skipped(why), target))
         with logger.watch() as rows:
             try:
                 agent = self._agent(spec, inputs)
@@ -87,7 +99,16 @@ class Runner:
             except (Exception, SystemExit) as problem:  # noqa: BLE001 - logged on its row; the others go on
                 unlogged = f"{type(problem).__name__}: {problem}"
         row = next((row for row in reversed(rows) if row["run_id"] == run_id and row["kind"] == "run"), None)
-        result = Result(spec.name, run_id, as_of, input_hash, output, row or {"error": unlogged}, target)
+        return self._told(
+            Result(spec.name, run_id, as_of, input_hash, output, row or {"error": unlogged}, target)
+        )
+
+    @property
+    def offline(self) -> bool:
+        """Whether nobody but the offline model is asked."""
+        return isinstance(getattr(self.model, "inner", self.model), OfflineModel)
+
+    def _told(self, result: Result) -> Result:
         if self.tell:
             self.tell(result)
         return result
@@ -102,6 +123,10 @@ class Runner:
             except (Exception, SystemExit) as problem:  # noqa: BLE001 - importing an agent may do anything
                 return RuntimeError(f"{spec.module}: {type(problem).__name__}: {problem}")
         return self._agents[spec.name]
+
+
+def _skipped(why: str) -> dict[str, str]:
+    return {"error": why, "error_kind": "unknown_task", "ts": logger.utc_now()}
 
 
 async def _refused(problem: object) -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.manifest import AgentSpec, Manifest
+from agents.offline.model import UNKNOWN_TASK
+from agents.prompted import unknown_offline
 from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variant, Variants, prompt_file
 from eval.ab.evidence import Evidence, gathered
@@ -153,7 +155,8 @@ def make_plan(
     for prompt in dict.fromkeys(named) or sorted(manifest.prompts):
         agents = [spec for spec in manifest.enabled() if spec.name in manifest.prompts[prompt]]
         try:
-            test = planner.test(prompt, agents)
+            known = [spec for spec in agents if not planner.unknown(spec)]
+            test = planner.test(prompt, known, UNKNOWN_TASK if agents else "affects no enabled agent")
         except BadInput as problem:  # one broken prompt does not cost the others their night
             if named:
                 raise
@@ -200,14 +203,22 @@ class _Planner:
         self.history = list(history(repo))
         self.memory = None if settings.force or settings.against else Memory(repo)
 
-    def test(self, prompt: str, agents: Sequence[AgentSpec]) -> Test:
+    def unknown(self, spec: AgentSpec) -> bool:
+        """Whether only the offline model is asked, and it has no answer for this agent."""
+        if self.model.get("provider") != "offline":
+            return False
+        case = self.suites.load(spec.eval_suite).cases[0]
+        return bool(unknown_offline(spec, self.control, case.input))
+
+    def test(self, prompt: str, agents: Sequence[AgentSpec], nobody: str) -> Test:
+        """`nobody` is why not, where there are no agents to try it on."""
         texts = Variants(self.control.repo, prompt)
         champion, found, unreadable = self._competing(prompt, texts)
         skipped = [Skipped(name, None, f"unreadable: {why}") for name, why in unreadable.items()]
         arms = []
         for one in found:
             if not agents:
-                skipped.append(Skipped(one.name, one.sha256, "affects no enabled agent"))
+                skipped.append(Skipped(one.name, one.sha256, nobody))
                 continue
             if self.memory and (prompt, one.sha256) in self.memory.dethroned:
                 # it lost to a text that has been beaten since, or stands

@@ -15,6 +15,8 @@ from agents.base import build_agent
 from agents.domain import domain_of
 from agents.llm_client import ModelOptions
 from agents.manifest import AgentSpec
+from agents.offline.model import UNKNOWN_TASK
+from agents.prompted import unknown_offline
 from agents.texts.prompt_set import PromptSet
 from eval.grading.judge import Judge
 from eval.grading.suite import Case, Suite
@@ -79,10 +81,11 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came of a run; `stopped` says why it ended early, if it did."""
+    """What came of a run; `stopped` says why it ended early, if it did, `skipped` why an agent could not be graded."""
 
     agents: tuple[Evaluated, ...]
     stopped: str
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def spent_usd(self) -> float | None:
@@ -120,8 +123,10 @@ def evaluate(
     run, ask = _Run(repo, targets, options), options.ask
     analysts = domain_of(repo, [target.spec for target in targets]).analysts
     model = ask.model((target.spec.model for target in targets), analysts)
-    jobs, trials = run.jobs(), list[Trial]()
     about = run.about(model_identity(model))
+    if about["provider"] == "offline":
+        run.skip_unknown()
+    jobs, trials = run.jobs(), list[Trial]()
     with Journal(journal_path, about, resume=options.resume) if journal_path else nullcontext() as journal:
         stopped = run_all(
             jobs,
@@ -143,6 +148,8 @@ def merged(repo: Repo, targets: Sequence[Target], options: Options, folder: Path
     """The run whose shards left their trials in `folder`, as if it had been run in one piece."""
     run, shards = _Run(repo, targets, options), read_shards(repo, folder)
     shards.check(run.about(shards.model))
+    if shards.model["provider"] == "offline":
+        run.skip_unknown()
     return run.written([replace(trial, resumed=False) for trial in shards.trials], shards.stopped)
 
 
@@ -153,12 +160,21 @@ class _Run:
         self.targets, self.options, self.whole = targets, options, options.shard[1] == 1
         self.prompts, self.git, self.started = PromptSet(repo), GitState(repo), time.monotonic()
         noise = options.ask.offline_noise
+        self.skipped: dict[str, str] = {}
         self.asked = {"split": options.split, "trials": options.trials, "offline_noise": noise}
+
+    def skip_unknown(self) -> None:
+        """Leave out whom the offline model has no answer for: 0 % would say nothing about them."""
+        for target in self.targets:
+            cases = target.cases(self.options)
+            if cases and (why := unknown_offline(target.spec, self.prompts, cases[0].input)):
+                self.skipped[target.spec.name] = why
 
     def jobs(self) -> list[Job]:
         return [
             Job(ARM, self.prompts, target.spec, case, trial_no)
             for target in self.targets
+            if target.spec.name not in self.skipped
             for trial_no in range(self.options.trials)
             for case in target.cases(self.options)
         ]
@@ -185,7 +201,14 @@ class _Run:
 
     def written(self, trials: Sequence[Trial], stopped: str) -> Evaluation:
         """Results and deliberations per agent, one line of history, and the whole as a value."""
-        done = Evaluation(tuple(self._evaluated(target, trials) for target in self.targets), stopped)
+        kinds: dict[str, set[str | None]] = {}
+        for trial in trials:
+            kinds.setdefault(trial.agent, set()).add(trial.error_kind)
+        self.skipped |= {agent: UNKNOWN_TASK for agent, own in kinds.items() if own == {"unknown_task"}}
+        graded = [target for target in self.targets if target.spec.name not in self.skipped]
+        done = Evaluation(
+            tuple(self._evaluated(target, trials) for target in graded), stopped, dict(self.skipped)
+        )
         if self.whole and any(not trial.resumed and trial.counted and trial.turns for trial in trials):
             self._remember(done)
         return done

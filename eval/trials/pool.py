@@ -52,7 +52,9 @@ class Breaker:
         self.limit, self.in_a_row, self.reason = limit, 0, ""
 
     def see(self, trial: Trial) -> None:
-        """Take note of a finished trial."""
+        """Take note of a finished trial; a task that the offline model does not know is one agent's matter."""
+        if trial.error_kind == "unknown_task":
+            return
         self.in_a_row = 0 if trial.counted else self.in_a_row + 1
         if trial.error_kind == "budget":
             self.reason = self.reason or f"budget reached: {trial.error}"

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import random
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -22,6 +24,8 @@ WEIGHT_FACTORS = (0.5, 0.75, 1.25, 1.5)  # of terms that failing cases hold
 FACTORS = (0.25, 0.5, 0.67, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
 PAIRS = 600  # of a word or flag with a number, tried when there are not many moves otherwise
 FEW = 250
+
+_EXPECTED = re.compile(r'expected "([^"\\]{1,80})"')
 
 Values = Mapping[str, Any]
 
@@ -45,6 +49,8 @@ def moves(
     analyst = analysts.get(str(values.get("analyst", "")))
     keys = tuned_keys(analyst) or known_keys(analysts, values)
     reasons = [why_failed(case) for case in failing]
+    labels = tuple(dict.fromkeys(label for case in reasons for label in _expected(case)))
+    keys = {name: replace(key, choices=labels) if key.labels else key for name, key in keys.items()}
     subjects = sorted(_subjects([analyst] if analyst else analysts.values(), failing))
     texts = "\n".join(text for case in failing for text in texts_in(case.get("input"), words=2))
     simple = [
@@ -75,7 +81,7 @@ def _of_key(name: str, key: Key, values: Values, subjects: Sequence[str], texts:
                 continue
             for other in _others(value, key):
                 yield _one(name, {**entries, entry: other}, f"{name}: {entry} {value} -> {_short(other)}")
-            if key.kind != "words" and len(entries) > 1:
+            if (key.kind != "words" or key.labels) and len(entries) > 1:
                 rest = {one: other for one, other in entries.items() if one != entry}
                 yield _one(name, rest, f"{name} without {entry!r}")
         for entry in subjects if key.by_series else ():
@@ -116,6 +122,17 @@ def _with_term(mined: Mined, keys: Mapping[str, Key], values: Values) -> Iterato
                 for value in _usual(weights):
                     told = f"{name} with {mined.term!r}: {_short(value)}"
                     yield _one(name, {**weights, mined.term: value}, told)
+        elif key.kind == "words" and key.labels:
+            entries = now if isinstance(now, dict) else {}
+            due = Counter(label for case in mined.reasons for label in _expected(case))
+            if due and mined.term not in entries:
+                label = due.most_common(1)[0][0]
+                yield _one(name, {**entries, mined.term: label}, f"{name} with {mined.term!r}: {label}")
+
+
+def _expected(reasons: Sequence[str]) -> list[str]:
+    """The labels that the graders would have liked to see."""
+    return [label for why in reasons for label in _EXPECTED.findall(why)]
 
 
 def _may_mend(key: Key, reasons: Sequence[Sequence[str]], share: float = 0.5) -> bool:

@@ -15,7 +15,7 @@ from agents.base import BaseAgent, build_agent
 from agents.domain import load_domain
 from agents.manifest import AgentSpec
 from agents.model.call import Completion, Message, Model
-from agents.offline.model import OfflineModel, fitted
+from agents.offline.model import UNKNOWN_TASK, OfflineModel, fitted
 from agents.offline.rules import Rules, chosen, pattern, tuned_keys
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import grade
@@ -124,8 +124,11 @@ class OfflineScreen:
             if name not in rules:
                 rules[name] = _Remembering(self._values(unit.spec, text))
             analyst = chosen(self._agents[name][1].offline.analysts, rules[name], question.payload)
-            answer = {"items": []} if analyst is None else analyst.answer(rules[name], question.payload)
             self.spent += 1
+            if analyst is None:  # an edit took the prompt's rules away
+                found[place] = Mark(False, 0.0, (UNKNOWN_TASK,))
+                continue
+            answer = analyst.answer(rules[name], question.payload)
             key = (place, json.dumps(answer, sort_keys=True, default=str))
             if key not in self._known:
                 fit = answer if question.schema is None else fitted(answer, question.schema)

@@ -11,6 +11,8 @@ from typing import Any
 
 from agents.manifest import AgentSpec, Manifest
 from agents.model.call import Model
+from agents.offline.model import UNKNOWN_TASK
+from agents.prompted import unknown_offline
 from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variants, sha256
 from eval.ab.memory import Memory
@@ -86,6 +88,8 @@ class Drafter:
         specs = [spec for spec in self.manifest.enabled() if spec.name in affected and spec.eval_suite]
         if not specs:
             return Draft(prompt, skipped="affects no enabled agent with a suite")
+        if self.free and (specs := self._known(specs)) == []:
+            return Draft(prompt, skipped=UNKNOWN_TASK)
         unseen = sum(len(self._suite(spec).part("holdout")) for spec in specs)
         if unseen < (least := self.manifest.ab_test.min_cases):
             told = f"{unseen} holdout cases could not decide a test, {least} are needed"
@@ -157,6 +161,14 @@ class Drafter:
             built_on=found.unmerged,
         )
         return Draft(prompt, found, best.text, row, refused=() if self.free else tuple(refused))
+
+    def _known(self, specs: Sequence[AgentSpec]) -> list[AgentSpec]:
+        """Those that the offline model has an answer for."""
+        return [
+            spec
+            for spec in specs
+            if not unknown_offline(spec, self.prompts, self._suite(spec).cases[0].input)
+        ]
 
     def _lost(self, found: Contenders) -> list[date]:
         """When the challengers made from the present text were tested and kept out."""

@@ -628,9 +628,10 @@ def test_without_key_and_endpoint_the_offline_model_answers(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")  # how GitHub passes a secret that is not set
     model = model_from_env(ModelOptions(max_calls=1))
-    assert asyncio.run(model.complete(HELLO, schema=SCHEMA)).provider == "offline"
+    known = [{"role": "user", "content": '{"task": "judge"}'}]
+    assert asyncio.run(model.complete(known)).provider == "offline"
     with pytest.raises(LLMError, match="max_calls 1"):
-        asyncio.run(model.complete(HELLO, schema=SCHEMA))
+        asyncio.run(model.complete(known))
     assert [row["provider"] for row in rows(root)] == ["offline"]
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from agents.model.call import trial_label
 from agents.model.schema import listed, problems
 from agents.offline.analysts import GENERIC
-from agents.offline.model import NAME, OfflineModel, fitted
+from agents.offline.model import NAME, OfflineModel, UnknownTask, fitted
 from agents.offline.rules import Analyst, Key, Rules, chosen
+from telemetry.logger import INFRASTRUCTURE
 from tests.worlds.toy import DOMAIN
 from tests.worlds.world import TREE, built, gauges, rows
 
@@ -41,7 +42,7 @@ def answer(noise: float = 0.0, seed: int = 0, system: str | None = None, trial: 
 
 def test_a_call_is_logged_like_any_other_and_says_offline() -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}]
-    call = asyncio.run(OfflineModel().complete(messages, schema=JUDGEMENT))
+    call = asyncio.run(OfflineModel(analysts=DOMAIN.analysts).complete(messages, schema=JUDGEMENT))
     (row,) = rows()
     assert (row["kind"], row["provider"], row["cost_usd"], row["cost_source"]) == (
         "llm_call",
@@ -58,9 +59,10 @@ def test_the_same_question_has_the_same_answer() -> None:
     assert answer()["items"]
 
 
-def test_an_unknown_task_is_answered_with_nothing() -> None:
-    assert OfflineModel().answer("Do it.", '{"task": "poetry", "lines": 3}') == {"items": []}
-    assert OfflineModel().answer("Do it.", "write a poem", JUDGEMENT) == {"items": []}
+@pytest.mark.parametrize("question", ['{"task": "poetry", "lines": 3}', "write a poem"])
+def test_an_unknown_task_is_not_answered(question: str) -> None:
+    with pytest.raises(UnknownTask):
+        OfflineModel().answer("Do it.", question, JUDGEMENT)
 
 
 def test_a_rule_can_name_the_analyst() -> None:
@@ -81,18 +83,17 @@ def test_a_rule_can_name_the_analyst() -> None:
 
 
 def test_without_a_domain_it_does_not_know_its_analysts() -> None:
-    assert OfflineModel().answer(PROMPT, QUESTION, JUDGEMENT) == {"items": []}
+    with pytest.raises(UnknownTask):
+        OfflineModel().answer(PROMPT, QUESTION, JUDGEMENT)
 
 
-def test_a_task_without_an_analyst_is_told_once_and_marked_on_its_row(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_task_without_an_analyst_has_no_answer_and_says_what_to_do(root: Path) -> None:
     question = [{"role": "user", "content": '{"task": "stargazer"}'}]
-    for _ in range(2):
-        answer = asyncio.run(OfflineModel().complete(question))
-        assert (answer.data, answer.finish_reason) == ({"items": []}, "no_analyst")
-    assert capsys.readouterr().err.count("offline model: no analyst for stargazer") == 1
-    assert [row["finish_reason"] for row in rows(root)] == ["no_analyst", "no_analyst"]
+    with pytest.raises(UnknownTask, match="set a model, or give the prompt a rules block of kind classify"):
+        asyncio.run(OfflineModel().complete(question))
+    [row] = rows(root)
+    assert (row["finish_reason"], row["error_kind"]) == ("no_analyst", "unknown_task")
+    assert row["error_kind"] in INFRASTRUCTURE
 
 
 def test_another_task_can_be_taught() -> None:
@@ -104,7 +105,8 @@ def test_another_task_can_be_taught() -> None:
     model = OfflineModel(analysts={"umpire": umpire})
     assert model.answer("", question) == {"better": "A"}
     assert model.answer("```rules\nfavour: second\n```", question) == {"better": "B"}
-    assert OfflineModel().answer("", question) == {"items": []}  # taught to that one alone
+    with pytest.raises(UnknownTask):  # taught to that one alone
+        OfflineModel().answer("", question)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 1.0])

@@ -56,6 +56,7 @@ def test_a_comparison_wears_the_suites_it_names() -> None:
 
 def test_the_harness_leaves_in_the_history_what_tells_fresh_cases(root: Path) -> None:
     eval_checkout.make(root, agents=("alpha",), cases=20)
+    world.put(root, "agents/prompts/alpha.md", "```rules\nanalyst: threshold\nlist: notes\n```\n")
     path, repo = "eval/suites/alpha.jsonl", Repo(root)
     assert harness.main(["--quiet"]) == cli.OK
     with (root / "eval/history.jsonl").open("a") as file:
