@@ -1,9 +1,10 @@
 """Is every champion and every disabled agent justified? Checks git history against `meta/decisions/`.
 
-A prompt is explained by a decision to promote its text, or by its lineage: where it started, or a hand edit that was
-recorded; one that has no variants was never contested. A disabled agent is explained by a decision to disable it. A
-decision only counts if what it claims holds in a commit that brought it, whether merged, squashed or rebased: the
-hashes of what changed and of the report, and a verdict that allows it. One that was reverted is no decision any more.
+A prompt is explained by a decision to promote its text, or to demote the one after it, or by its lineage: where it
+started, or a hand edit that was recorded; one that has no variants was never contested. A disabled agent is explained
+by a decision to disable it. A decision only counts if what it claims holds in a commit that brought it, whether merged,
+squashed or rebased: the hashes of what changed and of the report, and a verdict that allows it. One that was reverted
+is no decision any more.
 Exit code 1 when something is unexplained. `--log` tells the history of decisions instead, and of comparisons that
 kept the champion (`eval/history.jsonl`).
 """
@@ -32,6 +33,7 @@ WIDTH = 80  # columns of the log
 
 _REPORTS = {
     "ab_champion": REPORTS / "ab_test_report.json",
+    "backtest": REPORTS / "backtest_report.json",
     "retirement": REPORTS / "retirement_report.json",
     "revival": REPORTS / "revival_report.json",
 }
@@ -140,14 +142,15 @@ def _faults(path: Path, decision: Decision, then: State) -> Iterator[str]:
     report = _REPORTS.get(decision.kind)
     if report and decision.report_sha256 != then.sha256(report):
         yield f"{report} is not the report it was based on"
-    if decision.decision == "promote":
+    if decision.decision in ("promote", "demote"):
         prompt = _prompt(decision)
+        made = "promoted" if decision.decision == "promote" else "restored"
         if decision.after_sha256 != then.sha256(prompt):
-            yield f"{prompt} is not the text that was promoted"
+            yield f"{prompt} is not the text that was {made}"
         if decision.before_sha256 != then.before().sha256(prompt):
-            yield f"{prompt} was not the champion that was tested against"
-        if decision.verdict.get("verdict") != "promote":
-            yield f"its verdict is {decision.verdict.get('verdict')!r}, not 'promote'"
+            yield f"{prompt} was not the champion that was tested"
+        if decision.verdict.get("verdict") != decision.decision:
+            yield f"its verdict is {decision.verdict.get('verdict')!r}, not {decision.decision!r}"
     if decision.decision in ("disable", "revive"):
         # Not by the manifest's hash: a squash or a rebase brings together what several people changed in it.
         on = decision.decision == "revive"
@@ -189,9 +192,10 @@ def audit(repo: Repo) -> list[Finding]:
 
 
 def _champion(prompt: str, sha256: str, sound: Sequence[Recorded], origin: Origin | None) -> Finding:
-    promoted = (one for one in sound if one.decision.decision == "promote")
-    if by := next((one.path for one in promoted if one.decision.after_sha256 == sha256), None):
-        return Finding(prompt, True, f"promoted by {by}")
+    made = {"promote": "promoted", "demote": "restored"}
+    decided = (one for one in sound if one.decision.decision in made and one.decision.after_sha256 == sha256)
+    if by := next(decided, None):
+        return Finding(prompt, True, f"{made[by.decision.decision]} by {by.path}")
     if origin and origin.source in ("live", "shipped", "hand"):
         kind = "hand edit" if origin.source == "hand" else "the text it started with"
         return Finding(prompt, True, f"{kind}, recorded {origin.date}")

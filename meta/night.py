@@ -44,6 +44,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
         return simulate(repo, args, options)
     from agents.manifest import load_manifest
+    from eval.hindsight.session import anything_due
     from eval.ledger.provenance import GitState
     from meta.nightly.diary import Diary, Display, about, markdown, no_history, remember, spent_since
     from meta.nightly.stage import InPlace, Stage
@@ -59,7 +60,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         diary.results.clear()
     stage = InPlace(root) if args.apply else Stage(root)
     with stage:
-        night = steps(options, no_history(repo), shadow=len(manifest.enabled()) < len(manifest.agents))
+        shadow = len(manifest.enabled()) < len(manifest.agents)
+        night = steps(options, no_history(repo), shadow, anything_due(repo, manifest))
         shown = Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:

@@ -6,12 +6,13 @@ GitHub shows loses whole sections, the least needed first, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from eval.ab import ALLOW
-from eval.ab.record import Arm, Flip, Report, Test
+from eval.ab.record import Arm, Flip, Report, Spend, Test
 from eval.ledger.report import Form
 from telemetry.edge.files import REPORTS
 from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, table
@@ -53,7 +54,8 @@ def _screen(report: Report) -> str:
         for test, arm in report.arms
         if arm.verdict == "blocked"
     ]
-    return first_screen(*(asks or [_nothing(report)]), *_worn(report), _circumstances(report))
+    about = circumstances(report.spend, report.metadata)
+    return first_screen(*(asks or [_nothing(report)]), *_worn(report), about)
 
 
 def _worn(report: Report) -> list[str]:
@@ -103,8 +105,8 @@ def _nothing(report: Report) -> str:
     return f"**Nothing to promote.** {len(verdicts)} challenger(s) compared: {told}.{stop}"
 
 
-def _circumstances(report: Report) -> str:
-    spend, about = report.spend, report.metadata
+def circumstances(spend: Spend, about: Mapping[str, Any]) -> str:
+    """Which model, at which cost, in which run, of which commit."""
     models = about.get("model_answered") or about.get("model_asked") or "none"
     spent = "unknown" if spend.cost_usd is None else f"${spend.cost_usd:.2f}"
     cap = "" if spend.max_usd is None else f" of ${spend.max_usd:.2f}"
@@ -154,15 +156,23 @@ def _tables(test: Test, arm: Arm) -> str:
 
 def _evidence(test: Test, arm: Arm, worth: int = 0) -> Iterator[Section]:
     name = f"{test.stem} {arm.name}"
-    lines = arm.diff.splitlines()
+    yield flips_section(f"newly wrong cases of {name}", arm.newly_wrong, worth + 45)
+    yield diff_section(name, arm.diff, worth + 40)
+    yield flips_section(f"newly right cases of {name}", arm.newly_right, worth + 35)
+
+
+def diff_section(name: str, diff: str, worth: int) -> Section:
+    """What changes in a text, folded."""
+    lines = diff.splitlines()
     added, gone = (sum(line[:1] == mark and line[:3] != 3 * mark for line in lines) for mark in "+-")
     change = f"Prompt diff of {cell(name)} (+{added} -{gone} lines)"
-    yield _flips(f"newly wrong cases of {name}", arm.newly_wrong, worth + 45)
-    yield Section(details(change, fenced(arm.diff, "diff", MAX_DIFF)), worth + 40, f"the diff of {name}")
-    yield _flips(f"newly right cases of {name}", arm.newly_right, worth + 35)
+    return Section(details(change, fenced(diff, "diff", MAX_DIFF)), worth, f"the diff of {name}")
 
 
-def _flips(title: str, flips: Sequence[Flip], worth: int) -> Section:
+def flips_section(
+    title: str, flips: Sequence[Flip], worth: int, arms: Sequence[str] = ("champion", "challenger")
+) -> Section:
+    """Cases that changed sides, with what both arms said, folded."""
     if not flips:
         return Section("")
     rows = [
@@ -174,7 +184,7 @@ def _flips(title: str, flips: Sequence[Flip], worth: int) -> Section:
         for flip in flips[:MAX_FLIPS]
     ]
     more = f"\n\n… and {len(flips) - MAX_FLIPS} more in the report." if len(flips) > MAX_FLIPS else ""
-    shown = table(["case", "expected", "champion", "challenger"], rows) + more
+    shown = table(["case", "expected", *arms], rows) + more
     return Section(details(f"The {len(flips)} {cell(title)}", shown), worth, f"the {title}")
 
 

@@ -1,4 +1,4 @@
-"""Carries out what an A/B night decided, whole or not at all.
+"""Carries out what an A/B night or a back-test decided, whole or not at all.
 
 Report, decisions, champions and live prompts are several files. What is to be written is first put on record in one
 file outside the tree; a run that is killed while writing is finished by the next one, from that record.
@@ -9,22 +9,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 from agents.texts import variants
 from agents.texts.variants import Variants
-from eval.ab.body import FORM
 from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import Decision, prepared
+from eval.ledger.report import Form
 from eval.trials.journal import only_opened
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import SCRATCH, Repo, write_atomic, write_json
 from telemetry.edge.records import made, plain
 
-PENDING = SCRATCH / "ab_test.pending.json"
-STAGED = SCRATCH / "ab_test.staged"
+R = TypeVar("R")
 
 # What a decision keeps of the winning arm; the rest is in the report that it names by hash.
 _VERDICT = (
@@ -34,13 +35,13 @@ _VERDICT = (
 
 
 @contextmanager
-def only_one(repo: Repo, name: str = "ab_test") -> Iterator[None]:
+def only_one(repo: Repo, name: str = "ab_test", what: str = "A/B run") -> Iterator[None]:
     """Refuses a second run in the same checkout."""
     path = repo / SCRATCH / f"{name}.lock"
     file = only_opened(path)
     if file is None:
         holder = path.read_text(errors="replace").strip()
-        raise Stopped(f"another A/B run is at work in this checkout (process {holder}); wait for it to end")
+        raise Stopped(f"another {what} is at work in this checkout (process {holder}); wait for it to end")
     try:
         os.ftruncate(file, 0)
         os.write(file, f"{os.getpid()}\n".encode())
@@ -49,39 +50,46 @@ def only_one(repo: Repo, name: str = "ab_test") -> Iterator[None]:
         os.close(file)
 
 
-def carry_out(repo: Repo, report: Report, texts: Mapping[str, str]) -> None:
-    """Write the report, and for every promoted prompt its decision and its new text."""
-    files = FORM.files(report)
-    digest = hashlib.sha256(files[FORM.path].encode()).hexdigest()
+def pending(form: Form[Any]) -> Path:
+    """Where a run that makes such reports keeps what it is about to write."""
+    return SCRATCH / f"{form.path.stem}.pending.json"
+
+
+def carry_out(
+    repo: Repo, form: Form[R], report: R, decided: Iterable[Decision], texts: Mapping[str, str]
+) -> None:
+    """Write the report, the decisions that stand on it, and the new text of each prompt that they change."""
+    files = form.files(report)
+    digest = hashlib.sha256(files[form.path].encode()).hexdigest()
     todo = {
-        "report": files[FORM.path],
-        "body": files[FORM.markdown],
-        "decisions": [plain(_decision(test, arm, report, digest)) for test, arm in report.winners],
+        "report": files[form.path],
+        "body": files[form.markdown],
+        "decisions": [plain(replace(one, report_sha256=digest)) for one in decided],
         "texts": dict(texts),
     }
-    write_json(repo / PENDING, todo)
-    _apply(repo, todo)
+    write_json(repo / pending(form), todo)
+    _apply(repo, form, todo)
 
 
-def finish_pending(repo: Repo) -> Report | None:
+def finish_pending(repo: Repo, form: Form[R]) -> R | None:
     """Complete what a killed run had decided; its report, or None if there was nothing to complete."""
-    file = repo / PENDING
+    file = repo / pending(form)
     try:
         todo = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as problem:
-        raise BadInput(f"{PENDING}: cannot be read ({problem}); remove it to start afresh") from None
+        raise BadInput(f"{pending(form)}: cannot be read ({problem}); remove it to start afresh") from None
     if not all(_still_fits(repo, decision, todo["texts"]) for decision in todo["decisions"]):
         file.unlink()  # somebody has changed the prompt since: what was decided about the old one is void
         return None
-    _apply(repo, todo)
-    return made(Report, json.loads(todo["report"]))
+    _apply(repo, form, todo)
+    return made(form.record, json.loads(todo["report"]))
 
 
-def _apply(repo: Repo, todo: Mapping[str, Any]) -> None:
+def _apply(repo: Repo, form: Form[Any], todo: Mapping[str, Any]) -> None:
     """Everything is first written outside the tree, then moved into place: the tree changes within an instant."""
-    files = {FORM.path: todo["report"], FORM.markdown: todo["body"]}
+    files = {form.path: todo["report"], form.markdown: todo["body"]}
     files |= dict(prepared(repo, Decision(**decision)) for decision in todo["decisions"])
     for prompt, text in todo["texts"].items():
         variants.checked_text(text, prompt)
@@ -89,13 +97,13 @@ def _apply(repo: Repo, todo: Mapping[str, Any]) -> None:
         files |= {texts.file(variants.CHAMPION): text, texts.live: text}
     staged = []
     for number, (path, text) in enumerate(files.items()):
-        waiting = repo / STAGED / str(number)
+        waiting = repo / SCRATCH / f"{form.path.stem}.staged" / str(number)
         write_atomic(waiting, text)
         (repo / path).parent.mkdir(parents=True, exist_ok=True)
         staged.append((waiting, repo / path))
     for waiting, place in staged:
         waiting.replace(place)
-    (repo / PENDING).unlink(missing_ok=True)
+    (repo / pending(form)).unlink(missing_ok=True)
 
 
 def _still_fits(repo: Repo, decision: Mapping[str, Any], texts: Mapping[str, str]) -> bool:
@@ -109,7 +117,8 @@ def _still_fits(repo: Repo, decision: Mapping[str, Any], texts: Mapping[str, str
     return all(hashlib.sha256(file.read_bytes()).hexdigest() in expected for file in present)
 
 
-def _decision(test: Test, arm: Arm, report: Report, digest: str) -> Decision:
+def promotion(test: Test, arm: Arm, report: Report) -> Decision:
+    """The decision to promote an arm; the hash of its report comes with the report."""
     return Decision(
         decision="promote",
         kind="ab_champion",
@@ -117,7 +126,7 @@ def _decision(test: Test, arm: Arm, report: Report, digest: str) -> Decision:
         date=report.generated_at[:10],
         before_sha256=test.champion_sha256,
         after_sha256=arm.sha256,
-        report_sha256=digest,
+        report_sha256=None,
         verdict={"prompt": test.prompt, **{name: plain(getattr(arm, name)) for name in _VERDICT}},
         metadata=report.metadata,
     )

@@ -107,10 +107,10 @@ class Memory:
         known = [one for one in earlier if one.verdict == "keep"]
         self.dethroned: dict[Text, str] = {}  # former champions, and the decision that replaced them
         for path, one in decisions(repo):
-            if one.kind != "ab_champion":
+            if one.kind not in ("ab_champion", "backtest"):
                 continue
             prompt = str(one.verdict.get("prompt", one.subject))
-            if one.decision == "promote" and one.before_sha256:
+            if one.decision in ("promote", "demote") and one.before_sha256:
                 self.dethroned[prompt, one.before_sha256] = str(path)
             if "pair" in one.verdict:
                 pair, after = str(one.verdict["pair"]), one.after_sha256 or ""

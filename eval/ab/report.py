@@ -53,7 +53,7 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> recor
         challenger=best.variant if best else None,
         score_A=score_a,
         score_B=score_b,
-        delta_B_minus_A=None if score_a is None or score_b is None else _rounded(score_b - score_a),
+        delta_B_minus_A=None if score_a is None or score_b is None else rounded(score_b - score_a),
         winner="B" if promoted else "A",
         promoted=promoted,
         detail_A={agent: _detail([pair.champion for pair in own]) for agent, own in by_agent.items()},
@@ -83,35 +83,35 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         verdict=verdict,
         reason=reason,
         promoted=False,
-        effect=_rounded(result.mean),
-        ci_low=_rounded(result.ci_low),
-        ci_high=_rounded(result.ci_high),
-        confidence=0.95 if result.finished else _rounded(1 - one.test.alpha),
+        effect=rounded(result.mean),
+        ci_low=rounded(result.ci_low),
+        ci_high=rounded(result.ci_high),
+        confidence=0.95 if result.finished else rounded(1 - one.test.alpha),
         alpha=one.test.alpha,
         e_value=_short(result.e_value),
         e_needed=_short(1 / (one.test.alpha * LOWER_SHARE)),
         wins=wins,
         ties=len(signs) - wins - losses,
         losses=losses,
-        win_rate=None if rate is None else _rounded(wins / (wins + losses)),
-        win_rate_low=None if rate is None else _rounded(rate[0]),
-        win_rate_high=None if rate is None else _rounded(rate[1]),
+        win_rate=None if rate is None else rounded(wins / (wins + losses)),
+        win_rate_low=None if rate is None else rounded(rate[0]),
+        win_rate_high=None if rate is None else rounded(rate[1]),
         rounds=result.rounds,
         finished=result.finished,
         cases_used=len(one.match.fresh if result.finished else one.match.scores),
         cases_available=len(one.units),
         cases_lost=len(one.lost),
         calls=len(challenger),
-        failed_calls=_rounded(_share([*champion, *challenger], lambda trial: not trial.counted)),
+        failed_calls=rounded(_share([*champion, *challenger], lambda trial: not trial.counted)),
         cost_usd=total_cost(challenger),
         champion=_figures([t for pair in pairs for t in pair.champion]),
         challenger=_figures([t for pair in pairs for t in pair.challenger]),
-        agents=_by_agent(pairs),
+        agents=changes_by_agent(pairs),
         guardrails=tuple(checks),
-        newly_right=_flips(pairs, right=True),
-        newly_wrong=_flips(pairs, right=False),
+        newly_right=flips(pairs, right=True),
+        newly_wrong=flips(pairs, right=False),
         lineage=origins.get(variant.sha256),
-        diff=redact(_diff(one.test.champion.text, variant.text, variant.name)),
+        diff=text_diff(one.test.champion.text, variant.text, variant.name),
     )
 
 
@@ -169,17 +169,17 @@ def _scores(pairs: Sequence[Pair]) -> tuple[float | None, float | None]:
         return None, None
     a = sum(pair.weight * mean_score(pair.champion) for pair in pairs) / weight
     b = sum(pair.weight * mean_score(pair.challenger) for pair in pairs) / weight
-    return _rounded(a), _rounded(b)
+    return rounded(a), rounded(b)
 
 
 def _detail(cases: Sequence[Sequence[Trial]]) -> record.Detail:
     trials = [trial for case in cases for trial in case if trial.counted]
     passed = sum(bool(trial.ok) for trial in trials)
     score = fmean(trial.score or 0.0 for trial in trials)
-    return record.Detail(len(cases), len(trials), passed, _rounded(passed / len(trials)), _rounded(score))
+    return record.Detail(len(cases), len(trials), passed, rounded(passed / len(trials)), rounded(score))
 
 
-def _by_agent(pairs: Sequence[Pair]) -> dict[str, record.AgentChange]:
+def changes_by_agent(pairs: Sequence[Pair]) -> dict[str, record.AgentChange]:
     """The change agent by agent, each with its own interval (of one agent, not of all at once)."""
     changes = {}
     for agent, own in by_agents(pairs).items():
@@ -192,7 +192,7 @@ def _by_agent(pairs: Sequence[Pair]) -> dict[str, record.AgentChange]:
             fmean(success_rate(pair.champion) for pair in own),
             fmean(success_rate(pair.challenger) for pair in own),
         )
-        changes[agent] = record.AgentChange(len(own), *map(_rounded, figures))
+        changes[agent] = record.AgentChange(len(own), *map(rounded, figures))
     return changes
 
 
@@ -207,7 +207,7 @@ def _figures(trials: Sequence[Trial]) -> record.Figures:
     )
 
 
-def _flips(pairs: Sequence[Pair], *, right: bool) -> tuple[record.Flip, ...]:
+def flips(pairs: Sequence[Pair], *, right: bool) -> tuple[record.Flip, ...]:
     """Cases that changed sides: passed by most trials of one arm and not of the other."""
     flipped = []
     for pair in pairs:
@@ -231,7 +231,7 @@ def _flips(pairs: Sequence[Pair], *, right: bool) -> tuple[record.Flip, ...]:
 def _answer(trials: Sequence[Trial]) -> record.Answer:
     typical = _typical(trials)
     text = _preview(typical.output) if typical.error is None else redact(typical.error[:MAX_PREVIEW])
-    return record.Answer(_rounded(mean_score(trials)), text)
+    return record.Answer(rounded(mean_score(trials)), text)
 
 
 def _typical(trials: Sequence[Trial]) -> Trial:
@@ -247,12 +247,14 @@ def _preview(value: Any) -> str:
     return short + ("…" if lost else "")
 
 
-def _diff(champion: str, challenger: str, name: str) -> str:
+def text_diff(champion: str, challenger: str, name: str) -> str:
+    """What changes from one text to the other, fit to be shown."""
     texts = champion.splitlines(), challenger.splitlines()
-    return "\n".join(difflib.unified_diff(*texts, "champion", name, n=2, lineterm=""))
+    return redact("\n".join(difflib.unified_diff(*texts, "champion", name, n=2, lineterm="")))
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """As the report keeps it."""
     return round(value, 6) + 0.0  # no -0.0
 
 

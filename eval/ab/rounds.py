@@ -105,6 +105,12 @@ def order(cases: Iterable[Case], seed: int, number: int) -> list[Case]:
     return shuffled
 
 
+def weights_of(cases: Sequence[Case]) -> dict[Case, float]:
+    """Agents count equally, but for small suites, which count less."""
+    sizes = Counter(agent for agent, _ in cases)
+    return {case: 1 / max(sizes[case[0]], FULL_SUITE) for case in cases}
+
+
 class Match:
     """A comparison as it runs: `add` pairs of scores, `end_round`, and `finish` once it is `proven`."""
 
@@ -112,8 +118,7 @@ class Match:
         self, cases: Sequence[Case], rules: Rules | None = None, archive: Archive | None = None
     ) -> None:
         self.cases, self.rules, self._archive = cases, rules or Rules(), archive or (lambda case: None)
-        sizes = Counter(agent for agent, _ in cases)
-        self.weights = {case: 1 / max(sizes[case[0]], FULL_SUITE) for case in cases}
+        self.weights = weights_of(cases)
         null = -self.rules.margin
         self.alpha = self.rules.alpha or (MARGIN_ALPHA if self.rules.margin else ALPHA)
         self.test = PairedTest(

@@ -15,8 +15,8 @@ from agents.llm_client import ModelOptions
 from agents.manifest import Manifest, load_manifest
 from agents.texts.variants import Variants
 from eval.ab import report as ab_report
-from eval.ab.body import body
-from eval.ab.carry_out import carry_out, finish_pending, only_one
+from eval.ab.body import FORM, body
+from eval.ab.carry_out import carry_out, finish_pending, only_one, promotion
 from eval.ab.memory import Memory, compared, kept
 from eval.ab.plan import Plan, make_plan
 from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
@@ -55,7 +55,7 @@ def run_night(repo: Repo, night: Night) -> Report:
     with only_one(repo, f"ab_test-{part}-of-{of}" if sharded else "ab_test"):
         aside = bool(night.settings.get("against"))  # a question on the side: nothing is carried out
         if not sharded and not aside:
-            unfinished = finish_pending(repo)
+            unfinished = finish_pending(repo, FORM)
             if unfinished is not None and not night.settings.get("force"):
                 _announce(unfinished)
                 return unfinished
@@ -66,7 +66,8 @@ def run_night(repo: Repo, night: Night) -> Report:
         if board.plan.arms and not sharded and not aside:
             texts = {(arm.variant.prompt, arm.variant.sha256): arm.variant.text for arm in board.plan.arms}
             won = {test.prompt: texts[test.prompt, arm.sha256] for test, arm in report.winners}
-            carry_out(repo, report, won)
+            decided = [promotion(test, arm, report) for test, arm in report.winners]
+            carry_out(repo, FORM, report, decided, won)
             _remember(repo, report, board)
         _announce(report, night.shard)
         return report
@@ -132,7 +133,7 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
         seen=seen_in(board.seen),
         seed=plan.settings.seed,
         run_type="ab_test",
-        **_run_url(),
+        **run_url(),
     )
     spend = Spend(
         trials=len(board.seen),
@@ -183,7 +184,7 @@ def _command(plan: Plan) -> str:
     return shlex.join([*words, "--force"])
 
 
-def _run_url() -> dict[str, str]:
+def run_url() -> dict[str, str]:
     """Where this run's log is, if GitHub runs it."""
     parts = ("SERVER_URL", "REPOSITORY", "RUN_ID")
     server, name, run = (os.environ.get(f"GITHUB_{part}", "") for part in parts)

@@ -16,7 +16,7 @@ from telemetry.edge.records import plain
 
 SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
 
-Act = Literal["promote", "keep", "disable", "revive", "propose"]
+Act = Literal["promote", "demote", "keep", "disable", "revive", "propose"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from telemetry.logger import SCORING_VERSION
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
 
-RunType = Literal["eval", "ab_test", "proposals", "night"]
+RunType = Literal["eval", "ab_test", "backtest", "proposals", "night"]
 
 # What a score may depend on.
 PACKAGES = ("genai-prices", "jsonschema-rs", "numpy", "openai", "orjson", "pyyaml")

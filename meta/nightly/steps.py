@@ -45,10 +45,13 @@ class Result:
     again: bool = False  # found done from an earlier run of this night
 
 
-def steps(options: Sequence[str], replay: bool, shadow: bool = False) -> tuple[Step, ...]:
+def steps(
+    options: Sequence[str], replay: bool, shadow: bool = False, backtest: bool = False
+) -> tuple[Step, ...]:
     """The night in order; `options` go to every script that calls a model.
 
     `shadow`: there are disabled agents. They run beside the others, and one that recovered is proposed for revival.
+    `backtest`: enough cases have come in since a promotion to test it again.
     """
 
     def asking(module: str, *flags: str) -> tuple[tuple[str, ...], ...]:
@@ -64,7 +67,7 @@ def steps(options: Sequence[str], replay: bool, shadow: bool = False) -> tuple[S
         Step("revival", "asking who earns their keep again", (("meta.retirement", "--revive"),),
              needs=("shadow",), kind="revival"),
     )  # fmt: skip
-    night = (
+    night: tuple[Step, ...] = (
         Step("agents", "running the agents", agents, look=f"{OUTPUTS}/"),
         Step("evals", "grading them on their suites", asking("eval.harness", "--resume"), look=f"{RESULTS}/"),
         Step("drift", "asking whether champions have become worse", (("eval.drift", "--tell-only"),),
@@ -80,6 +83,9 @@ def steps(options: Sequence[str], replay: bool, shadow: bool = False) -> tuple[S
              needs=("agents",), kind="retirement"),
         Step("charts", "drawing", charts, look=f"{CHARTS}/", only_data=True),
     )  # fmt: skip
+    again = Step("back-test", "testing promotions on cases that came in since", asking("eval.backtest"),
+                 kind="backtest", look="python -m meta.audit --log")  # fmt: skip
+    night = (*night[:4], *([again] if backtest else []), *night[4:])
     return (night[0], *beside, *night[1:]) if shadow else night
 
 

@@ -106,7 +106,8 @@ def _content(
     elif change.path.endswith(".json"):
         yield from contents.check_json(change, head(_schema(change.path, kind)))
         if change.path.startswith(contents.DECISIONS):
-            yield from contents.check_decision(change, after(f"{kind.report}.json"))
+            yield from contents.check_decision(change, after(f"{kind.report}.json"), kind.decides)
+            yield from contents.check_demotion(change, head)
     elif change.path.endswith(".py"):
         yield from check_python(change)
     elif change.path.endswith(".md"):

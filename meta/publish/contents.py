@@ -109,11 +109,31 @@ def decisions(changes: Sequence[Change]) -> Iterator[Decision]:
                 yield value
 
 
-def check_decision(change: Change, report: bytes | None) -> Iterator[str]:
-    """A decision names the report it stands on, by its hash, and brings it along."""
+def check_decision(change: Change, report: bytes | None, acts: Sequence[str] = ()) -> Iterator[str]:
+    """A decision names the report it stands on, by its hash, and brings it along; `acts`: what may be decided."""
     for decision in decisions([change]):
+        if acts and decision.get("decision") not in acts:
+            yield f"decides to {decision.get('decision')}, which is no business of this kind of change"
         if report is None or decision.get("report_sha256") != hashlib.sha256(report).hexdigest():
             yield "names another report than the one that comes with it"
+
+
+def check_demotion(change: Change, head: Head) -> Iterator[str]:
+    """What a demotion restores is the text that a promotion of the trusted tree replaced, and nothing else."""
+    for decision in decisions([change]):
+        if decision.get("decision") != "demote":
+            continue
+        verdict = decision.get("verdict")
+        path = str(verdict.get("promotion")) if isinstance(verdict, dict) else ""
+        known = head(path) if path.startswith(DECISIONS) else None
+        try:
+            promotion = json.loads(known or b"{}")
+        except ValueError:
+            promotion = {}
+        ends = ("decision", "subject", "after_sha256", "before_sha256")
+        wanted = ("promote", *(decision.get(name) for name in ("subject", "before_sha256", "after_sha256")))
+        if tuple(promotion.get(name) for name in ends) != wanted:
+            yield "takes back no promotion that is on record"
 
 
 def check_manifest(change: Change, decided: Sequence[Decision]) -> Iterator[str]:
@@ -156,7 +176,8 @@ def check_champion(change: Change, after: Head, decided: Sequence[Decision]) -> 
     elif str(path.parent) == "agents/prompts":
         other = f"{VARIANTS}/{path.stem}/champion.md"
         sha256 = hashlib.sha256(change.after or b"").hexdigest()
-        if not any(one.get("decision") == "promote" and one.get("after_sha256") == sha256 for one in decided):
+        acts = ("promote", "demote")
+        if not any(one.get("decision") in acts and one.get("after_sha256") == sha256 for one in decided):
             yield "changes without a decision to promote that text"
     else:
         return

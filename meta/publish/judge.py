@@ -202,7 +202,7 @@ def _changed(root: Path) -> list[str]:
     return sorted(line[3:] for line in status.decode(errors="surrogateescape").split("\0")[:-1])
 
 
-_VERBS = {"promote": "Promote", "disable": "Disable", "revive": "Revive"}
+_VERBS = {"promote": "Promote", "demote": "Demote", "disable": "Disable", "revive": "Revive"}
 
 
 def headline(kind: Kind, decisions: Sequence[Decision]) -> str:

@@ -23,6 +23,7 @@ class Kind:
     schema: str = ""  # JSON Schema of the report
     allowed: tuple[str, ...] = ()  # what it may change unless the manifest protects it
     records: tuple[str, ...] = ()  # what it also writes although it is protected, checked by content
+    decides: tuple[str, ...] = ()  # the decisions it may bring; none listed: any
     draft: bool = False
     before: tuple[tuple[str, ...], ...] = ()  # run first where there is no data yet, as on a fresh runner
     only_if: str = ""  # a step output of the script: `false` or 0 is not worth a pull request

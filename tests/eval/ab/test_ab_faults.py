@@ -15,6 +15,7 @@ import pytest
 from agents.model.call import LLMError
 from eval import ab_testing
 from eval.ab import carry_out as ab_outcome
+from eval.ab.body import FORM
 from eval.ledger.decisions import decisions
 from telemetry.edge import cli
 from telemetry.edge.files import here
@@ -268,7 +269,7 @@ def test_killed_while_carrying_out_a_promotion_the_next_run_completes_it(
     assert (root / "agents/prompts/variants/solver/champion.md").read_text() == "skill: 1.0\n"
     assert len(list(decisions(here()))) == 1
     stray = [path for path in world.tree(root) if path.endswith(".tmp")]
-    assert stray == [] and not (root / ab_outcome.PENDING).exists()
+    assert stray == [] and not (root / ab_outcome.pending(FORM)).exists()
 
 
 def test_a_record_about_a_prompt_that_was_edited_since_is_void(
@@ -278,7 +279,7 @@ def test_a_record_about_a_prompt_that_was_edited_since_is_void(
     world.challenger(root, "B", "skill: 1.0\n")
     world.use(monkeypatch, world.Scripted())
     monkeypatch.setattr(
-        ab_outcome, "_apply", lambda repo, todo: None
+        ab_outcome, "_apply", lambda repo, form, todo: None
     )  # killed just after the record was made
     world.run(root)
     monkeypatch.undo()

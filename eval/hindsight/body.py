@@ -1,0 +1,104 @@
+"""The back-test report as a pull-request body: the first screen is enough to decide, the rest is evidence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from eval.ab.body import bounds, circumstances, diff_section, flips_section, points
+from eval.hindsight.record import Report, Tested
+from eval.hindsight.run import ARMS
+from eval.ledger.report import Form
+from telemetry.edge.files import REPORTS
+from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, table
+
+
+def body(report: Report) -> str:
+    """The whole text."""
+    sections = [
+        Section(_screen(report), 100),
+        *(Section(_table(one), 90) for one in report.fallen),
+        *(part for one in report.fallen for part in _evidence(one)),
+        Section(_all(report), 60, "the table of all back-tests"),
+        Section(_method(report), 50, "how this was decided"),
+    ]
+    return fitting(sections, str(FORM.path))
+
+
+def _screen(report: Report) -> str:
+    asks = [line for one in report.fallen for line in _ask(one)]
+    nothing = f"**Nothing to demote.** {len(report.tests)} promotion(s) tested again."
+    return first_screen(*(asks or [nothing]), circumstances(report.spend, report.metadata))
+
+
+def _ask(one: Tested) -> list[str]:
+    promised = "" if one.promised is None else f"; it was promoted with {points(one.promised)}"
+    return [
+        f"**Demote {code(one.stem)} {cell(one.name)}?** **{points(one.effect)} points** of score against the text "
+        f"it replaced, on {one.cases_used} cases that came in since it was promoted on {cell(one.promoted_on)} "
+        f"(95 % interval {bounds(one.ci_low, one.ci_high)}){promised}.",
+        f"**If you merge:** {code(one.prompt)} is {code(one.replaced_sha256[:7])} again, the text before, from tonight "
+        "on. **If you close it:** it stays, and is asked again when half as many cases more have come in. "
+        "**To undo:** revert this commit.",
+    ]
+
+
+def _table(one: Tested) -> str:
+    titles = ["agent", "cases", "passed", "mean score", "difference in score", "95 % interval"]
+    rows = [
+        [
+            *(cell(agent), str(own.cases), f"{own.passed_champion:.1%} -> {own.passed_challenger:.1%}"),
+            *(f"{own.champion:.1%} -> {own.challenger:.1%}", f"**{points(own.difference)}**"),
+            bounds(own.ci_low, own.ci_high),
+        ]
+        for agent, own in one.agents.items()
+    ]
+    return (
+        f"### {one.stem}: from what was replaced to what is live\n\n{table(titles, rows)}\n\n"
+        f"Better on {one.wins} cases, even on {one.ties}, worse on {one.losses}."
+    )
+
+
+def _evidence(one: Tested) -> Iterator[Section]:
+    name = f"{one.stem} {one.name}"
+    yield flips_section(f"cases that {name} gets wrong now", one.newly_wrong, 45, ARMS)
+    yield diff_section(name, one.diff, 40)
+    yield flips_section(f"cases that {name} gets right now", one.newly_right, 35, ARMS)
+
+
+def _all(report: Report) -> str:
+    rows = [
+        [
+            *(cell(one.stem), cell(one.name), one.verdict, points(one.effect)),
+            *(
+                bounds(one.ci_low, one.ci_high),
+                f"{one.cases_used}/{one.cases_available}",
+                cell(one.reason, 300),
+            ),
+        ]
+        for one in report.tests
+    ]
+    rows += [
+        [code(one.prompt), code(one.promotion), "waits", "", "", "", cell(one.reason, 300)]
+        for one in report.waiting
+    ]
+    titles = ["prompt", "promoted", "verdict", "points", "interval", "cases", "why"]
+    return f"### All promotions of {report.settings.days} days\n\n{table(titles, rows)}" if rows else ""
+
+
+def _method(report: Report) -> str:
+    settings, about = report.settings, report.metadata
+    facts = [
+        f"Promotions of the last {settings.days} days whose text is live, against the text they replaced, on cases "
+        "dated after the promotion (or added after it, by git): neither text was made or chosen with them.",
+        f"Both texts answered every case side by side, in an order fixed by seed {settings.seed}. From "
+        f"{settings.least} cases on a mean of 0 or less demotes; what stands is looked at again when half as many "
+        "cases more have come in. A promotion had to be proven; taking one back does not: read the interval.",
+    ]
+    checkout = f"git checkout {about['git_commit']}\n" if about.get("git_commit") else ""
+    text = "\n".join(f"- {fact}" for fact in facts) + "\n\n" + fenced(checkout + report.command, "sh")
+    return details("How this was decided, and how to reproduce it", text)
+
+
+_SCHEMA = Path(__file__).parents[1] / "backtest_report.schema.json"
+FORM = Form(REPORTS / "backtest_report.json", _SCHEMA, Report, body)
