@@ -15,7 +15,8 @@ from telemetry.edge.files import Repo
 def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:
     """How publishing went, from what the workflow's steps report: the text of the job summary."""
     server = facts.get("GITHUB_SERVER_URL", "https://github.com")
-    compare = f"{server}/{facts.get('GITHUB_REPOSITORY', '')}/compare/main...{form.branch}?expand=1"
+    default = facts.get("DEFAULT_BRANCH") or "main"
+    compare = f"{server}/{facts.get('GITHUB_REPOSITORY', '')}/compare/{default}...{form.branch}?expand=1"
     lines = [f"### {form.title}", ""]
     if facts.get("GUARD_OUTCOME") != "success":
         lines += ["No pull request was opened: the change was not fit to be applied (see the guard's step)."]
@@ -33,7 +34,7 @@ def outcome(form: kinds.Kind, facts: Mapping[str, str]) -> str:
         if facts.get("HAS_BOT_TOKEN") != "true":
             lines += ["", "No `BOT_TOKEN` is set, so its checks wait for a person's approval."]
     else:
-        lines.append(f"`main` already holds this change: no pull request is needed for `{form.branch}`.")
+        lines.append(f"`{default}` already holds this change: no pull request is needed for `{form.branch}`.")
     return "\n".join(lines)
 
 

@@ -22,7 +22,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -30,12 +29,11 @@ from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import SEALED, Repo, write_json
-from telemetry.read import rows, store
+from telemetry.read import parquet, rows, store
 
 if TYPE_CHECKING:
     from datetime import date
 
-ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips by group
 BATCH: Final = 1 << 20  # bytes of lines buffered per day while splitting
 
 
@@ -85,7 +83,9 @@ def _seal(repo: Repo, log: IO[bytes], size: int, today: str, at: Callable[[str],
         return Sealed({}, kept, size, 0)
     name = f"{today}-{os.urandom(4).hex()}.parquet"
     for day, count in counts.items():
-        _to_parquet(staging / f"dt={day}.jsonl", staging / f"dt={day}-{name}", count)
+        lines = staging / f"dt={day}.jsonl"
+        parquet.write(lines, staging / f"dt={day}-{name}", count)
+        lines.unlink()
         at(f"parquet of {day}")
     files = {f"dt={day}-{name}": f"dt={day}/{name}" for day in counts}
     write_json(staging / store.COMMIT, {"first": first, "files": files})
@@ -140,7 +140,7 @@ def _split(
     first: dict[str, Any] = {}
     log.seek(0)
     while position < size and (line := log.readline()):
-        event = sealable(line)
+        event = parquet.sealable(line)
         day = event["ts"][:10] if event is not None else today
         if event is None or day >= today:
             buffers[""].append(line)
@@ -148,7 +148,7 @@ def _split(
         else:
             first = first or {"offset": position, "line": line.decode()}
             counts[day] = counts.get(day, 0) + 1
-            buffers.setdefault(day, []).append(_columns(event))
+            buffers.setdefault(day, []).append(parquet.columns(event))
         position += len(line)
         held += len(line)
         if held > BATCH:
@@ -163,53 +163,6 @@ def _flush(buffers: dict[str, list[bytes]], staging: Path) -> None:
         with (staging / (f"dt={day}.jsonl" if day else "live.jsonl")).open("ab") as file:
             file.writelines(lines)
         lines.clear()
-
-
-def sealable(line: bytes) -> dict[str, Any] | None:
-    """The event, if its columns can be given back from Parquet exactly as they were."""
-    event = rows.parse(line)
-    if event is None:
-        return None
-    if any(type(event.get(name)) not in (str, type(None)) for name in rows.TEXTS):
-        return None
-    for name, kind in rows.NUMBERS.items():
-        value = event.get(name)
-        if value is None or (type(value) is int and -(2**53) <= value <= 2**53):
-            continue
-        if kind == "bigint" or type(value) is not float or not isfinite(value):
-            return None
-    return event
-
-
-def _columns(event: dict[str, Any]) -> bytes:
-    """The event as it goes to Parquet: known columns, and the rest as one JSON object."""
-    import orjson
-
-    row = {name: event.pop(name, None) for name in rows.COLUMNS}
-    return orjson.dumps(row | {"extra": event}) + b"\n"
-
-
-def _to_parquet(lines: Path, target: Path, count: int) -> None:
-    """Write the lines as Parquet, make it durable, and count the rows that can be read back."""
-    import duckdb
-
-    columns = ", ".join(f"{name}: '{kind}'" for name, kind in (rows.COLUMNS | {"extra": "json"}).items())
-    source, written = rows.quoted(str(lines)), rows.quoted(str(target))
-    with duckdb.connect(config={"memory_limit": store.MEMORY_LIMIT, "threads": 2}) as con:
-        con.execute("set enable_progress_bar = false")
-        con.execute(
-            f"copy (select * from read_json({source}, format='newline_delimited', columns={{{columns}}},"
-            f" maximum_object_size={store.LINE_BUFFER})) to {written}"
-            f" (format parquet, compression zstd, compression_level 9, row_group_size {ROW_GROUP})"
-        )
-        counted = con.execute(f"select count(*), count(event_id), count(ts) from read_parquet({written})")
-        found = counted.fetchone()
-    if found != (count, count, count):
-        said = f"{found} rows read back where {count} were written"
-        raise Stopped(f"{target.name}: {said}; the log is untouched")
-    with target.open("rb") as file:
-        os.fsync(file.fileno())
-    lines.unlink()
 
 
 @contextmanager

@@ -131,15 +131,19 @@ class Line:
 def history(repo: Repo, run_type: RunType | None = None) -> Iterator[Line]:
     """The lines of that kind, or all, oldest first; a torn or foreign one is no line."""
     file = repo / HISTORY
+    found: list[tuple[str, Line]] = []
     for text in file.read_bytes().splitlines() if file.exists() else ():
         try:
             row = json.loads(text)
             if run_type in (None, row["run_type"]):
                 date.fromisoformat(row["ts"][:10])
                 about = dict(row.get("metadata") or {})
-                yield Line(str(row["run_type"]), row["ts"][:10], dict(row["summary"]), about)
+                line = Line(str(row["run_type"]), row["ts"][:10], dict(row["summary"]), about)
+                found.append((row["ts"], line))
         except (ValueError, KeyError, TypeError):
             continue
+    found.sort(key=lambda one: one[0])  # lines of other machines come in when they are pulled
+    yield from (line for _, line in found)
 
 
 def model_identity(model: object) -> dict[str, str | None]:

@@ -27,6 +27,7 @@ class Kind:
     draft: bool = False
     before: tuple[tuple[str, ...], ...] = ()  # run first where there is no data yet, as on a fresh runner
     only_if: str = ""  # a step output of the script: `false` or 0 is not worth a pull request
+    sources: tuple[str, ...] = ()  # of the rows that its run may add to the data branch
     options: tuple[str, ...] = ()  # what a workflow may pass on, by hand or from its shards
     max_files: int = 60
     max_lines: int = 2_000  # changed lines outside the report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,18 +20,43 @@ class GitRefused(BadInput):
 
 
 def git(root: Path, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-    """What git prints on stdout, run in `root`."""
-    done = subprocess.run(
-        ["git", *OPTIONS, *args],
-        cwd=root,
-        input=stdin,
-        env={**os.environ, **ENVIRONMENT, **(env or {})},
-        capture_output=True,
-    )
-    if done.returncode:
+    """What git prints on stdout, run in `root`. A lock that a killed git left behind is removed first."""
+    freed: set[Path] = set()
+    while True:
+        done = subprocess.run(
+            ["git", *OPTIONS, *args],
+            cwd=root,
+            input=stdin,
+            env={**os.environ, **ENVIRONMENT, **(env or {})},
+            capture_output=True,
+        )
+        if not done.returncode:
+            return done.stdout
         said = " ".join(done.stderr.decode(errors="replace").split())
-        raise GitRefused(f"git {args[0]}: {redact(said)}")
-    return done.stdout
+        lock = _LOCK.search(said)
+        if not lock or (path := root / lock[1]) in freed:
+            raise GitRefused(f"git {args[0]}: {redact(said)}")
+        if at_work := _gits_in(root):
+            running = f"git (process {at_work[0]}) is at work in this checkout; try again when it is done"
+            raise GitRefused(f"git {args[0]}: {lock[1]}: {running}")
+        path.unlink(missing_ok=True)
+        freed.add(path)
+
+
+_LOCK = re.compile(r"Unable to create '([^']+\.lock)': File exists")
+
+
+def _gits_in(root: Path) -> list[int]:
+    """The git processes of this user that work in a checkout; where there is no /proc, none is known."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text().startswith("git"):
+                where = (process / "cwd").readlink()
+                found += [int(process.name)] if where.is_relative_to(root.resolve()) else []
+        except OSError:  # it has ended, or is another user's
+            continue
+    return found
 
 
 def blobs(root: Path, names: Sequence[str], env: Mapping[str, str] | None = None) -> list[bytes | None]:

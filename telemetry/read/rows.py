@@ -36,6 +36,8 @@ TEXTS: Final = (
 MEASURES: Final = ("latency_ms", "cost_usd", "reward")
 COLUMNS: Final = {"ts": "timestamp"} | dict.fromkeys(TEXTS, "varchar") | NUMBERS  # name -> type in SQL
 
+ELSEWHERE: Final = "branch/"  # how the source of a row begins whose run was started from another branch
+
 LAST_N: Final = 5000  # runs; some weeks of a handful of agents, and read in a blink
 TAIL_BLOCK: Final = 1 << 20  # bytes read at a time from the end of the log
 # Looking for the last N this many lines back without finding them, a full scan is the faster way.
@@ -51,14 +53,20 @@ class Window:
     source: str | None = None
     kind: str | None = None
     among: tuple[str, ...] = SOURCES  # the sources that count
+    elsewhere: bool = False  # with what was run on other branches of the repository: it decides nothing
 
     def matches(self, event: dict[str, Any]) -> bool:
         return (
             (self.kind is None or event["kind"] == self.kind)
             and (self.source is None or event["source"] == self.source)
             and (self.among == SOURCES or event["source"] in self.among)
+            and (self._everywhere or not str(event["source"]).startswith(ELSEWHERE))
             and (self.since is None or event["ts"][:23] >= in_utc(self.since))
         )
+
+    @property
+    def _everywhere(self) -> bool:
+        return self.elsewhere or self.source is not None
 
     def condition(self) -> str:
         """The same as SQL."""
@@ -69,6 +77,8 @@ class Window:
             parts.append(f"source = {quoted(self.source)}")
         if self.among != SOURCES:
             parts.append(f"source in ({', '.join(map(quoted, self.among))})")
+        if not self._everywhere:
+            parts.append(f"not starts_with(source, {quoted(ELSEWHERE)})")
         if self.since is not None:
             parts.append(f"ts >= cast({quoted(in_utc(self.since))} as timestamp)")
         return " and ".join(parts)
@@ -79,13 +89,20 @@ def with_window_flags(parser: cli.Parser) -> cli.Parser:
     add, last = parser.add_argument, "the last N runs; 0: all (default %(default)s)"
     add("--last-n", type=cli.whole(0), default=LAST_N, metavar="N", help=last)
     add("--since", type=_moment, metavar="TIME", help="only runs from this UTC day or time on")
-    add("--source", choices=SOURCES, help="only runs of this source")
+    add("--source", type=_source, help=f"only runs of this source: {', '.join(SOURCES)}, {ELSEWHERE}<name>")
     return parser
 
 
 def window_of(args: argparse.Namespace) -> Window:
     """The runs that those flags ask for."""
     return Window(args.last_n, args.since, args.source, kind="run")
+
+
+def _source(text: str) -> str:
+    if text not in SOURCES and not text.startswith(ELSEWHERE):
+        said = f"{text!r}: must be one of {', '.join(SOURCES)}, or {ELSEWHERE}<name>"
+        raise argparse.ArgumentTypeError(said)
+    return text
 
 
 def _moment(text: str) -> datetime:
@@ -117,7 +134,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
             continue
         if type(value) is not float or not math.isfinite(value):
             return None
-    return event if _is_instant(event["ts"]) else None
+    return event if is_instant(event["ts"]) else None
 
 
 def _with_nan(line: bytes) -> object:
@@ -176,7 +193,8 @@ def in_utc(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:23]
 
 
-def _is_instant(text: object) -> bool:
+def is_instant(text: object) -> bool:
+    """Whether it is a moment as rows have it: ISO 8601 in UTC, with its Z."""
     if not isinstance(text, str) or len(text) < 20 or text[4] + text[10] + text[-1] != "-TZ":
         return False
     try:

@@ -12,6 +12,7 @@ import pytest
 from meta import audit
 from meta.publish.kinds import KINDS
 from telemetry import logger, sync
+from telemetry.branch.remote import BRANCH
 from telemetry.edge.files import Repo, working_in
 from tests.github.act_night import Night, toy_tree
 from tests.worlds import proposal_repo as repo
@@ -46,7 +47,7 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
     assert sorted(changed) == [f"{form.report}.json", f"{form.report}.md"]
     assert_explained(night, form.branch, "agents/prompts/flood_watch.md")
 
-    segments = repo.git(night.remote, "ls-tree", "-r", "--name-only", sync.BRANCH).split()
+    segments = repo.git(night.remote, "ls-tree", "-r", "--name-only", BRANCH).split()
     assert [name.split("/")[0] for name in segments] == ["events", "history"]
     assert ran.results["record"] == "success"
 
@@ -76,10 +77,10 @@ def test_a_night_too_large_for_one_machine_is_run_in_parts_and_decided_as_if_it_
     assert verdicts(decided) == verdicts(run(whole))
     (events,) = [
         name
-        for name in repo.git(night.remote, "ls-tree", "-r", "--name-only", sync.BRANCH).split()
+        for name in repo.git(night.remote, "ls-tree", "-r", "--name-only", BRANCH).split()
         if name.startswith("events/")
     ]
-    rows = repo.git(night.remote, "show", f"{sync.BRANCH}:{events}").splitlines()
+    rows = repo.git(night.remote, "show", f"{BRANCH}:{events}").splitlines()
     graded = [row for row in map(json.loads, rows) if row["kind"] == "evaluation" and "arm" in row]
     assert len(graded) == decided["spend"]["trials"]  # what the parts measured is kept, each trial once
 
@@ -122,7 +123,7 @@ def push_idle_runs(night: Night, agent: str, n: int = 150) -> None:
         for number in range(n):
             fields = {"cost_usd": 0.001, "reward": -0.1, "as_of": day(number)}
             logger.log_event(agent=agent, run_id=logger.new_run_id(), latency_ms=400.0, **fields)
-    assert sync.push(night.tree)
+    assert sync.push(Repo(night.tree))
     (night.tree / logger.LOG_PATH).unlink()
 
 

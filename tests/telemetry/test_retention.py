@@ -18,7 +18,7 @@ from telemetry import logger, retention
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import here, working_in
-from telemetry.read import store
+from telemetry.read import parquet, store
 from tests.worlds.eventlog import event, events, line, log_path, write, write_events
 
 TODAY = date(2026, 10, 3)
@@ -151,7 +151,7 @@ def test_a_recovery_that_is_interrupted_in_turn_is_recovered_from(root: Path) ->
 def test_a_wrong_row_count_leaves_the_log_untouched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = mixed_log()
     before = log_path().read_bytes()
-    monkeypatch.setattr(retention, "_columns", lambda row: b"")
+    monkeypatch.setattr(parquet, "columns", lambda row: b"")
     with pytest.raises(Stopped, match="the log is untouched"):
         retention.seal(here(), TODAY)
     assert log_path().read_bytes() == before

@@ -184,7 +184,7 @@ def test_filters_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
         (["--last-n", "many"], "whole number"),
         (["--since", "last week"], "must be a day or time like"),
         (["--since", "9999-12-31T23:59-10:00"], "must be a day or time like"),
-        (["--source", "rumour"], "invalid choice"),
+        (["--source", "rumour"], "must be one of runtime"),
     ],
 )
 def test_bad_flags_are_refused_in_one_line(

@@ -1,0 +1,121 @@
+"""What came from the data branch, on this machine: sealed days of its own, beside what was measured here.
+
+The live log holds only what was measured here. A row is known by its `event_id`, a line of history by its text: what is
+here already is not taken twice, so a pull may be killed anywhere and run again, and own rows are no obstacle. Which
+segments have been looked at is remembered only to save work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from telemetry import logger
+from telemetry.branch.days import by_day
+from telemetry.branch.remote import DataBranch
+from telemetry.branch.segments import LINES, Segment, lines
+from telemetry.edge.errors import Stopped
+from telemetry.edge.files import EVENTS, SCRATCH, SEALED, Repo, write_json
+
+STATE: Final = SCRATCH / "sync.json"
+CAME: Final = "branch-"  # how the names of sealed files from the branch begin
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Segments of the branch that were looked at, and own sealed files that are there."""
+
+    segments: tuple[str, ...] = ()
+    pushed: tuple[str, ...] = ()
+
+
+def state(repo: Repo) -> State:
+    """What is remembered of earlier pulls and pushes; nothing stands on it, so a broken file is none."""
+    try:
+        found = json.loads((repo / STATE).read_bytes())
+        return State(**{name: tuple(map(str, value)) for name, value in found.items()})
+    except (FileNotFoundError, ValueError, TypeError, AttributeError, RecursionError):
+        return State()
+
+
+def remember(repo: Repo, now: State) -> None:
+    """Keep it for the next time."""
+    write_json(repo / STATE, asdict(now))
+
+
+@contextmanager
+def alone(repo: Repo) -> Iterator[None]:
+    """One sync at a time in a checkout; a dead one holds nothing."""
+    import fcntl
+
+    path = repo / SCRATCH / "sync.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Stopped("another sync is at work in this checkout; wait for it to end") from None
+        yield
+
+
+def merge(repo: Repo, branch: DataBranch, fresh: Sequence[Segment]) -> None:
+    """Bring these segments: rows that are not here yet to sealed days, lines that are not here yet to their logs."""
+    for log, path in LINES.items():
+        merge_lines(repo / path, branch.read([one.path for one in fresh if one.log == log]))
+    if not (events := [one for one in fresh if one.log == "events"]):
+        return
+    scratch = repo / SEALED / "coming"  # on the disk of the sealed days, so that a file arrives by its rename
+    shutil.rmtree(scratch, ignore_errors=True)  # what a killed sync left
+    scratch.mkdir(parents=True)
+    for day, written in by_day(branch, events, scratch, lambda days: held(repo, days)):
+        target = repo / SEALED / f"dt={day}" / f"{CAME}{os.urandom(8).hex()}.parquet"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        written.rename(target)
+    shutil.rmtree(scratch)
+
+
+def merge_lines(path: Path, raws: Iterable[bytes]) -> None:
+    """Append the lines that the file does not hold yet."""
+    here = lines([path.read_bytes()] if path.exists() else ())
+    if new := [line for line in lines(raws) if line not in here]:
+        logger.append(b"".join(line + b"\n" for line in new), path)
+
+
+def held(repo: Repo, days: Iterable[str]) -> dict[str, set[str]]:
+    """The ids of the rows of these days that are here already, sealed or in the live log."""
+    from telemetry.read import store
+    from telemetry.read.rows import Window, quoted
+
+    wanted = sorted(days)
+    live = (repo / EVENTS).exists() and (repo / EVENTS).stat().st_size
+    if not live and not any((repo / SEALED / f"dt={day}").exists() for day in wanted):
+        return {}
+    found: dict[str, set[str]] = defaultdict(set)
+    with store.connect(repo, Window(elsewhere=True)) as con:
+        among = ", ".join(map(quoted, wanted))
+        rows = f"select strftime(ts, '%Y-%m-%d') as day, event_id from lines where not malformed and day in ({among})"
+        for day, name in con.execute(rows).fetchall():
+            found[day].add(name)
+    return found
+
+
+def own_sealed(repo: Repo) -> list[Path]:
+    """The sealed files of what was measured here, oldest day first."""
+    return sorted(path for path in (repo / SEALED).glob("dt=*/*.parquet") if not path.name.startswith(CAME))
+
+
+def own_lines(repo: Repo, branch: DataBranch) -> dict[str, bytes]:
+    """By log, the lines that the branch, as fetched last, does not hold."""
+    found = {}
+    for log, path in LINES.items():
+        there = lines(branch.read([one.path for one in branch.segments() if one.log == log]))
+        here = lines([(repo / path).read_bytes()] if (repo / path).exists() else ())
+        found[log] = b"".join(line + b"\n" for line in here if line not in there)
+    return found

@@ -1,0 +1,99 @@
+"""Rows as Parquet: which of them it gives back exactly as they were, and how they are written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final
+
+from telemetry.edge.errors import Stopped
+from telemetry.read import rows
+from telemetry.read.store import LINE_BUFFER, MEMORY_LIMIT
+
+ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips by group
+
+
+def sealable(line: bytes) -> dict[str, Any] | None:
+    """The event, if its columns can be given back from Parquet exactly as they were."""
+    event = rows.parse(line)
+    if event is None:
+        return None
+    if any(type(event.get(name)) not in (str, type(None)) for name in rows.TEXTS):
+        return None
+    for name, kind in rows.NUMBERS.items():
+        value = event.get(name)
+        if value is None or (type(value) is int and -(2**53) <= value <= 2**53):
+            continue
+        if kind == "bigint" or type(value) is not float or not isfinite(value):
+            return None
+    return event
+
+
+def columns(event: dict[str, Any]) -> bytes:
+    """The event as it goes to Parquet: known columns, and the rest as one JSON object."""
+    import orjson
+
+    row = {name: event.pop(name, None) for name in rows.COLUMNS}
+    return orjson.dumps(row | {"extra": event}) + b"\n"
+
+
+def write(lines: Path, target: Path, count: int) -> None:
+    """Write the lines as Parquet, make it durable, and count the rows that can be read back."""
+    import duckdb
+
+    columns = ", ".join(f"{name}: '{kind}'" for name, kind in (rows.COLUMNS | {"extra": "json"}).items())
+    source, written = rows.quoted(str(lines)), rows.quoted(str(target))
+    with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "threads": 2}) as con:
+        con.execute("set enable_progress_bar = false")
+        con.execute(
+            f"copy (select * from read_json({source}, format='newline_delimited', columns={{{columns}}},"
+            f" maximum_object_size={LINE_BUFFER})) to {written}"
+            f" (format parquet, compression zstd, compression_level 9, row_group_size {ROW_GROUP})"
+        )
+        counted = con.execute(f"select count(*), count(event_id), count(ts) from read_parquet({written})")
+        found = counted.fetchone()
+    if found != (count, count, count):
+        said = f"{found} rows read back where {count} were written"
+        raise Stopped(f"{target.name}: {said}; the log is untouched")
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def events(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """The rows of sealed files as they were logged; what was missing then is null."""
+    import duckdb
+    import orjson
+
+    if not files:
+        return
+    names = ", ".join(rows.quoted(str(path)) for path in files)
+    with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "threads": 2}) as con:
+        con.execute("set enable_progress_bar = false")
+        told = "replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts)"
+        found = con.execute(
+            f"select * {told} from read_parquet([{names}], hive_partitioning=false, union_by_name=true)"
+        )
+        fields = [column[0] for column in found.description or ()]
+        while batch := found.fetchmany(10_000):
+            for row in batch:
+                event = dict(zip(fields, row, strict=True))
+                yield event | orjson.loads(event.pop("extra") or "{}")
+
+
+def holds_day(file: Path, day: str) -> bool:
+    """Whether a file from elsewhere is Parquet with the columns of events, all of them of that day."""
+    import duckdb
+
+    names = ", ".join((*rows.REQUIRED, *rows.MEASURES, "extra"))
+    with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "threads": 1}) as con:
+        con.execute("set enable_progress_bar = false")
+        try:
+            asked = con.execute(
+                f"select count(event_id) = count(*), min(strftime(ts, '%Y-%m-%d')), max(strftime(ts, '%Y-%m-%d'))"
+                f" from (select {names} from read_parquet({rows.quoted(str(file))}, hive_partitioning=false))"
+            )
+            return asked.fetchone() == (True, day, day)
+        except duckdb.Error:
+            return False
