@@ -27,7 +27,7 @@ from agents.domain import load_domain
 from agents.manifest import AgentSpec
 from agents.model import schema as schema_check
 from agents.model.call import AnswerError as AnswerError  # what agents raise
-from agents.model.call import Model, ask, using_model
+from agents.model.call import Model, ask, own_work, using_model
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import read_again
@@ -82,7 +82,7 @@ class BaseAgent:
 
         async def once() -> list[Item]:
             try:
-                async with asyncio.timeout(limit):
+                async with own_work(limit):
                     with using_model(self.model):
                         return self.checked(await self._analyzed(inputs))
             except TimeoutError as late:

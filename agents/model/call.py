@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut, redact
 from telemetry.logger import log_event, new_run_id
 from telemetry.record.run import current_run, record_model_call
+
+if TYPE_CHECKING:
+    import asyncio
 
 Message = Mapping[str, Any]
 NO_AGENT = "llm_client"  # who is named on the row of a call made outside any agent's run
@@ -43,6 +46,7 @@ class Completion:
     request_id: str | None = None
     finish_reason: str | None = None
     price_list_version: str | None = None
+    booked_usd: float | None = None  # what it took of a USD cap: unknown cost counts with its worst case
     repaired: bool = False  # the first answer was invalid; tokens and cost are those of both
 
 
@@ -111,6 +115,61 @@ def using_model(model: Model) -> Iterator[None]:
         yield
     finally:
         running_model.reset(token)
+
+
+class _Clock:
+    """The time limit of somebody's own work; it stands still while a model is asked."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, timeout: asyncio.Timeout) -> None:
+        self.loop, self._timeout, self._asking, self._left = loop, timeout, 0, 0.0
+        self.over = False
+
+    def stop(self) -> None:
+        when = self._timeout.when()
+        if not self._asking and when is not None and not (self.over or self._timeout.expired()):
+            self._left = when - self.loop.time()
+            self._timeout.reschedule(None)
+        self._asking += 1
+
+    def go(self) -> None:
+        self._asking -= 1
+        if not (self._asking or self.over or self._timeout.expired()):
+            self._timeout.reschedule(self.loop.time() + self._left)
+
+
+_clock: ContextVar[_Clock | None] = ContextVar("clock", default=None)
+
+
+@asynccontextmanager
+async def own_work(limit_s: float) -> AsyncIterator[None]:
+    """At most so many seconds, not counting those in which an endpoint is asked: answers have a limit of their own."""
+    import asyncio
+
+    async with asyncio.timeout(limit_s) as timeout:
+        clock = _Clock(asyncio.get_running_loop(), timeout)
+        token = _clock.set(clock)
+        try:
+            yield
+        finally:
+            clock.over = True
+            _clock.reset(token)
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """The clock of whoever asks stands still inside the block, in whichever thread that is."""
+    import asyncio
+
+    clock = _clock.get()
+    if clock is None:
+        yield
+        return
+    same = asyncio.get_running_loop() is clock.loop
+    clock.stop() if same else clock.loop.call_soon_threadsafe(clock.stop)
+    try:
+        yield
+    finally:
+        clock.go() if same else clock.loop.call_soon_threadsafe(clock.go)
 
 
 _LOGGED = tuple(field.name for field in fields(Completion) if field.name not in ("data", "raw", "latency_ms"))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import email.utils
 import math
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agents.model.call import Completion, LLMError
+from telemetry.edge.files import MANIFEST
+from telemetry.edge.text import hidden
 from telemetry.record import pricing
 
 if TYPE_CHECKING:
@@ -20,6 +23,14 @@ FIRST_WAIT_S = 0.5  # before the first retry; doubled for each further one
 MAX_WAIT_S = 8.0  # of our own accord; Retry-After may ask for more
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 SAID_CHARS = 300  # of the endpoint's own words in an error
+
+# How endpoints say that a prompt is too long: OpenAI and vLLM (context length), llama.cpp (context size), Ollama,
+# llama-cpp-python (context window), vLLM (maximum model length), Anthropic (prompt is too long), Gemini.
+_OVERFLOW = re.compile(
+    r"context[ _-]?(?:length|size|window|overflow)|maximum model length|(?:prompt|input) (?:is )?too long"
+    r"|input token count .*exceeds",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +53,11 @@ def read(response: httpx2.Response, *, model: str, base_url: str) -> Reply | Fai
     try:
         envelope = orjson.loads(response.content)
     except ValueError:
-        said = "answered with something other than JSON; set OPENAI_BASE_URL"
-        return Failure(f"{base_url} {said}", "provider", retry=True)
+        said = f"{base_url} answered with something other than JSON; set OPENAI_BASE_URL"
+        return Failure(f"{model}: {said}", "provider", retry=True, billed=True)
     if not isinstance(envelope, Mapping):
-        return Failure(f"{base_url} answered with JSON that is no chat completion", "provider", True)
+        said = "answered with JSON that is no chat completion; set OPENAI_BASE_URL"
+        return Failure(f"{model}: {base_url} {said}", "provider", retry=True, billed=True)
     choices = envelope.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, Mapping) or not isinstance(choice.get("message"), Mapping):
@@ -70,7 +82,7 @@ def _refused(envelope: Mapping[str, Any], headers: Mapping[str, str], model: str
         code = inner.get("code")
         status = code if isinstance(code, int) and 400 <= code < 600 else 502
         return of_status(status, envelope, headers, model=model, base_url=base_url)
-    return Failure(f"{base_url}: the answer of {model} holds no choice", "provider", retry=True)
+    return Failure(f"{model}: the answer holds no choice", "provider", retry=True, billed=True)
 
 
 def _text(content: Any) -> str:
@@ -96,7 +108,8 @@ def _usage(usage: Any) -> pricing.Usage:
 
 
 def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    """A text of the endpoint's, without what it may have echoed of our secrets."""
+    return hidden(value) if isinstance(value, str) else None
 
 
 def _count(value: Any) -> int | None:
@@ -115,6 +128,9 @@ class Failure:
     kind: str
     retry: bool = False
     wait_s: float | None = None  # what the endpoint asks for
+    billed: bool = False  # nobody knows whether it was: the endpoint may have done the work
+    overload: bool = False  # the endpoint has too much to do
+    learnt: bool = False  # how to ask better: it is asked again at once
 
     def error(self, attempts: int) -> LLMError:
         tried = f" (after {attempts} attempts)" if attempts > 1 else ""
@@ -128,28 +144,34 @@ def of_status(
     words, code = said(answer), _code(answer)
     quote = f": {words}" if words else ""
     if status in (401, 403):
-        return Failure(f"{base_url} refuses the key (HTTP {status}); set OPENAI_API_KEY{quote}", "provider")
+        said_so = f"{base_url} refuses the key (HTTP {status}); set OPENAI_API_KEY"
+        return Failure(f"{model}: {said_so}{quote}", "provider")
     if status == 429 and code == "insufficient_quota":
         said_so = f"the account behind OPENAI_API_KEY has no quota left{quote}"
-        return Failure(f"{base_url}: {said_so}", "rate_limit")
-    if code == "context_length_exceeded":
-        return Failure(f"the prompt is longer than {model} can read{quote}", "agent")
+        return Failure(f"{model}: {said_so}", "rate_limit")
+    if _OVERFLOW.search(f"{code} {_kind(answer)} {words}"):
+        then = f"; write context_tokens of its `model:` into {MANIFEST}, and it is foreseen"
+        return Failure(f"the prompt is longer than {model} can read{quote}{then}", "agent")
     if code == "model_not_found" or (status in (400, 404) and "model" in words.lower() and model in words):
         return Failure(f"{base_url} has no model {model!r}; set OPENAI_MODEL{quote}", "provider")
     if status in (404, 405) or 300 <= status < 400:
-        where = f" (it points to {headers['location']})" if "location" in headers else ""
-        found = f"no chat completions at {base_url} (HTTP {status}){where}"
+        where = f" (it points to {hidden(headers['location'])})" if "location" in headers else ""
+        found = f"{model}: no chat completions at {base_url} (HTTP {status}){where}"
         return Failure(f"{found}; set OPENAI_BASE_URL{quote}", "provider")
     retry = status in RETRIED and headers.get("x-should-retry") != "false"
     kind = "rate_limit" if status == 429 else "timeout" if status in (408, 504, 524) else "provider"
-    return Failure(f"{base_url}: HTTP {status}{quote}", kind, retry, retry_after(headers, time.time()))
+    overload = status in (429, 503, 529)  # refused before any work
+    wait = retry_after(headers, time.time())
+    billed = status >= 500 and not overload
+    return Failure(f"{model}: HTTP {status}{quote}", kind, retry, wait, billed, overload)
 
 
-def unreachable(base_url: str, reason: BaseException | None) -> Failure:
+def unreachable(model: str, base_url: str, reason: BaseException | None) -> Failure:
     """No connection, or one that broke before a whole answer came."""
     why = " ".join(str(reason or "").split()) or type(reason).__name__
-    said_so = f"no answer from {base_url} ({why}); set OPENAI_BASE_URL if it is wrong"
-    return Failure(said_so, "provider", retry=True)
+    said_so = f"{model}: no answer from {base_url} ({why}); set OPENAI_BASE_URL if it is wrong"
+    # Who could not connect sent nothing.
+    return Failure(said_so, "provider", retry=True, billed=not type(reason).__name__.startswith("Connect"))
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -183,12 +205,20 @@ def said(answer: object) -> str:
         if isinstance(inner, Mapping):
             inner = inner.get("message") or inner.get("detail") or ""
         answer = inner
-    return " ".join(str(answer or "").split())[:SAID_CHARS]
+    return hidden(" ".join(str(answer or "").split()))[:SAID_CHARS]
 
 
 def _code(answer: object) -> str | None:
+    return _part(answer, "code")
+
+
+def _kind(answer: object) -> str | None:
+    return _part(answer, "type")
+
+
+def _part(answer: object, name: str) -> str | None:
     inner = answer.get("error", answer) if isinstance(answer, Mapping) else None
-    return str(inner.get("code")) if isinstance(inner, Mapping) else None
+    return str(inner.get(name)) if isinstance(inner, Mapping) else None
 
 
 @dataclass(slots=True)
@@ -204,6 +234,7 @@ class Tally:
     repaired: bool = False
     text: str = ""
     request_id: str | None = None
+    booked: float = 0.0  # USD that a cap counted
     replies: list[Reply] = field(default_factory=list)
     costs: list[pricing.Cost] = field(default_factory=list)
 
@@ -245,6 +276,7 @@ class Tally:
             attempts=self.attempts,
             request_id=self.request_id,
             finish_reason=last.finish_reason if last else None,
+            booked_usd=self.booked or None,
             price_list_version=self.costs[-1].price_list_version if cost is not None else None,
             repaired=self.repaired,
         )

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from agents.model.sdk import Wire
+from agents.model.sdk import Address, Wire
 from telemetry.edge.files import SCRATCH, Repo, write_json
-from telemetry.edge.text import redact
 
 WARN_DAYS = 90
 LIMIT_S = 5.0  # for all models of an endpoint together
@@ -20,7 +19,7 @@ CACHE = SCRATCH / "shutdown.json"
 async def warning(repo: Repo, base_url: str, api_key: str, models: Sequence[str]) -> str:
     """One line about the models that go within `WARN_DAYS`, empty if none is known to; never raises."""
     today = datetime.now(UTC).date()
-    kept, where = _read(repo / CACHE), redact(base_url)
+    kept, where = _read(repo / CACHE), Address.of(base_url).url
     names = {model: f"{where} {model}" for model in dict.fromkeys(models)}
     stale = [model for model, name in names.items() if kept.get(name, {}).get("asked") != str(today)]
     if stale:
@@ -49,7 +48,7 @@ def told(dates: dict[str, str | None], today: date) -> str:
 async def _asked(base_url: str, api_key: str, models: Sequence[str]) -> dict[str, str]:
     """The dates that are listed; models without one, and endpoints that do not say, are left out."""
     found: dict[str, str] = {}
-    wire = Wire.open(asyncio.get_running_loop(), api_key, base_url, len(models))
+    wire = Wire.open(asyncio.get_running_loop(), api_key, Address.of(base_url))
 
     async def ask(model: str) -> None:
         listed = getattr(await wire.client.models.retrieve(model), "shutdown_date", None)

@@ -148,7 +148,7 @@ async def criticise(pair: Pair, prompts: PromptSet, manifest: Manifest, model: M
     system = BETWEEN.join(text for text in (prompts.system(spec), prompts.text(PROMPT).strip()) if text)
 
     async def ask() -> Critique:
-        async with asyncio.timeout(spec.timeout_s):
+        async with call.own_work(spec.timeout_s):
             said = await call.ask(model, system, given, check.ANSWER, **spec.asking)
         return check.admitted(pair.critic, pair.target, said.data, given, manifest.protected_paths)
 

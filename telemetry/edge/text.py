@@ -8,11 +8,14 @@ are found by GitHub after entities are decoded, so they are broken by a zero-wid
 
 from __future__ import annotations
 
+import base64
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote as quote_url
+from urllib.parse import quote_plus
 
 # How much of a model's text is kept where; a cut is always marked by the caller's `*_truncated` field.
 MAX_RAW_OUTPUT = 4096  # characters of a model's answer on its llm_call row: enough to see what went wrong
@@ -57,29 +60,49 @@ _SECRET = re.compile(
     r"|eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{5,}"  # JSON Web Token
 )
 _BEARER = re.compile(r"(?i)\b(bearer\s+|api[_-]?key[\"']?\s*[=:]\s*[\"']?)([A-Za-z0-9._~+/\-]{8,}=*)")
-_URL_LOGIN = re.compile(r"(?<=://)[^/\s:@\"]{1,200}:[^/\s@\"]{1,200}(?=@)")
+_URL_LOGIN = re.compile(r"(?<=://)[^/\s@\"]{1,400}(?=@)")  # a token may stand there alone
 
 # Plain substring tests decide whether the patterns are worth running: most rows hold no secret.
 _HINTS = ("sk-", "_pat_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "akia", "xox", "eyj", "bearer", "key", "@")
 
-_known = {
-    value
-    for name in ("OPENAI_API_KEY", "GITHUB_TOKEN", "GH_TOKEN", "BOT_TOKEN")
-    if len(value := os.environ.get(name, "")) >= 8
-}
+_known: set[str] = set()  # every secret, in every spelling that an endpoint may echo it in
 
 
 def remember(secret: str) -> None:
     """Redact this exact value from now on, whatever it looks like; whoever reads a key calls this."""
+    secret = secret.strip()
     if len(secret) >= 8:  # a shorter one would blank out ordinary words
-        _known.add(secret)
+        _known.update(_spellings(secret))
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """Plain, URL-encoded, and in base64, also in the middle of something longer (`Basic dXNlcjpz...`)."""
+    yield secret
+    yield from {quote_url(secret, safe=""), quote_plus(secret)} - {secret}
+    for shift in range(3):
+        # Of the first and the last character of the code, some bits belong to the neighbours.
+        code = base64.b64encode(b"\0" * shift + secret.encode()).decode()
+        start, end = (0, 2, 3)[shift], -4 if code.endswith("=") else None
+        for one in (code, code.replace("+", "-").replace("/", "_")):
+            if len(one[start:end]) >= 8:
+                yield one[start:end]
+
+
+for _name in ("OPENAI_API_KEY", "GITHUB_TOKEN", "GH_TOKEN", "BOT_TOKEN"):
+    remember(os.environ.get(_name, ""))
+
+
+def hidden(text: str) -> str:
+    """`text` without the secrets that are known; what merely looks like one stays."""
+    for secret in _known:
+        if secret in text:
+            text = text.replace(secret, MARK)
+    return text
 
 
 def redact(text: str) -> str:
     """`text` with every known secret, and anything that looks like a credential, replaced."""
-    for secret in _known:
-        if secret in text:
-            text = text.replace(secret, MARK)
+    text = hidden(text)
     lower = text.lower()
     for hint in _HINTS:
         if hint in lower:

@@ -49,8 +49,13 @@ def cost(
     override: Override | None = None,
     reported_usd: float | None = None,
 ) -> Cost:
-    """What the provider reported, else the override, else the price list, else unknown: never zero by default."""
-    if reported_usd is not None:
+    """What the provider reported, else the override, else the price list, else unknown: never zero by default.
+
+    A provider's zero is not believed of a model that has a price.
+    """
+    if reported_usd or (
+        reported_usd is not None and not is_priced(model, provider=provider, override=override)
+    ):
         return Cost(reported_usd, "provider")
     if usage.tokens_in is None or usage.tokens_out is None:
         return UNKNOWN
