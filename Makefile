@@ -8,13 +8,16 @@ LISTS := .github/requirements
 COMPILE := $(VENV)/lock/bin/uv pip compile --quiet --upgrade --generate-hashes --no-header --no-annotate --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help night test lint bench test-after-merge lock clean
+.PHONY: help night site test lint bench test-after-merge lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 night: $(READY) ## run the whole loop once, with no key if none is set
 	@$(PY) -m meta.night
+
+site: $(READY) ## build the pages about all of it, and show them
+	@$(PY) -m meta.dashboard --open
 
 test: $(READY) lint ## everything that has to hold: lint, types, layers, tests
 	@$(PY) -m pytest -n auto --dist loadgroup

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from agents.llm_client import add_model_flags, model_flags
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary
-from telemetry.edge.files import Repo
+from telemetry.edge.files import SITE, Repo
 
 if TYPE_CHECKING:
     from meta.nightly.steps import Result
@@ -48,7 +48,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from eval.ledger.provenance import GitState
     from meta.nightly.diary import Diary, Display, about, markdown, no_history, remember, spent_since
     from meta.nightly.stage import InPlace, Stage
-    from meta.nightly.steps import FAILED, STOPPED, run_night, steps
+    from meta.nightly.steps import FAILED, STOPPED, call, run_night, steps
 
     repo = Repo(repo.root.resolve())
     root = repo.root
@@ -72,6 +72,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     spent = spent_since(repo, started)
     if spent["calls"]:
         remember(repo, manifest, results, spent, git_state, args.seed)
+    if not all(result.again for result in results) or not (repo / SITE).exists():
+        call("meta.dashboard", ["--root", str(root)])  # it shows this night too, so it is no step of it
     if args.json:
         print(json.dumps({"steps": [asdict(result) for result in results], "spent": spent}))
     shown.finish(results, spent, applied=args.apply)

@@ -118,9 +118,13 @@ class Line:
     """One line of history, as far as it can be read."""
 
     run_type: str
-    date: str
+    ts: str  # of its end, in UTC; at least its day
     summary: Mapping[str, Any]
     metadata: Mapping[str, Any]
+
+    @property
+    def date(self) -> str:
+        return self.ts[:10]
 
     def listed(self, name: str) -> list[Mapping[str, Any]]:
         """The records of the summary under that name."""
@@ -131,19 +135,18 @@ class Line:
 def history(repo: Repo, run_type: RunType | None = None) -> Iterator[Line]:
     """The lines of that kind, or all, oldest first; a torn or foreign one is no line."""
     file = repo / HISTORY
-    found: list[tuple[str, Line]] = []
+    found: list[Line] = []
     for text in file.read_bytes().splitlines() if file.exists() else ():
         try:
             row = json.loads(text)
             if run_type in (None, row["run_type"]):
                 date.fromisoformat(row["ts"][:10])
                 about = dict(row.get("metadata") or {})
-                line = Line(str(row["run_type"]), row["ts"][:10], dict(row["summary"]), about)
-                found.append((row["ts"], line))
+                found.append(Line(str(row["run_type"]), row["ts"], dict(row["summary"]), about))
         except (ValueError, KeyError, TypeError):
             continue
-    found.sort(key=lambda one: one[0])  # lines of other machines come in when they are pulled
-    yield from (line for _, line in found)
+    found.sort(key=lambda line: line.ts)  # lines of other machines come in when they are pulled
+    yield from found
 
 
 def model_identity(model: object) -> dict[str, str | None]:

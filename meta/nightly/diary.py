@@ -24,7 +24,7 @@ from eval.ledger.provenance import GitState, Seen, append_history, model_identit
 from meta.nightly.stage import NIGHT
 from meta.nightly.steps import Result, Step
 from telemetry.edge import cli
-from telemetry.edge.files import Repo, write_json
+from telemetry.edge.files import SITE, Repo, write_json
 from telemetry.edge.git import commit_of
 from telemetry.edge.text import cell, code, table
 from telemetry.read.rows import Window
@@ -134,6 +134,7 @@ class Display:
         elif any(result.look.startswith("git show ") for result in results):
             how = "read it with the command above, merge it if you agree."
             console.print(f"Each branch is one proposed change: {how}")
+        console.print(f"All of it as pages: {SITE}/index.html (make site opens them)")
 
     def _write(self, text: str, end: str = "\n") -> None:
         if not self._quiet:

@@ -72,6 +72,7 @@ EVENTS = Path("telemetry/events.jsonl")
 SEALED = Path("telemetry/sealed")  # below it: dt=YYYY-MM-DD/*.parquet
 SUMMARY = Path("telemetry/summary.json")
 CHARTS = Path("telemetry/charts")
+SITE = Path("site")
 OUTPUTS = Path("agents/outputs")
 RESULTS = Path("eval/results")  # no hidden folder: artifacts leave those out
 HISTORY = Path("eval/history.jsonl")

@@ -1,0 +1,209 @@
+"""Charts as inline SVG, drawn when the page is built: no script, no style attribute, colours by class. Pure.
+
+Every chart comes wide and narrow (330 px), so that its text keeps its size on a phone; CSS shows one of them. It has a
+title and a description for people who do not see it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+WIDTHS = {"wide": 680, "narrow": 330}
+HEIGHT = 220
+MARGIN = {"left": 44, "right": 14, "top": 12, "bottom": 26}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value at a place; `label` names the place on the axis, `note` marks it (a merge, a name)."""
+
+    x: float
+    y: float
+    label: str = ""
+    note: str = ""
+    kind: str = ""  # a class of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A range of values laid over a range of pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        return round(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start), 1)
+
+
+def line(
+    title: str, about: str, points: Sequence[Point], *, low: float, high: float, unit: str = "%"
+) -> Markup:
+    """Values in their order, places with a note marked."""
+    if not points:
+        return Markup("")
+
+    def inner(width: int) -> Markup:
+        x, y = _scales(width, points[0].x, points[-1].x, low, high)
+        path = "M" + "L".join(f"{x(point.x)},{y(point.y)}" for point in points)
+        parts = [_grid(width, y, unit), Markup('<path class="line" d="{}"/>').format(path)]
+        for point in points:
+            kind = f"dot {point.kind or ('marked' if point.note else '')}".strip()
+            told = f"{point.label}: {_shown(point.y, unit)}" + (f", {point.note}" if point.note else "")
+            if point.note or len(points) <= 60:
+                parts.append(
+                    Markup('<circle class="{}" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
+                        kind, x(point.x), y(point.y), 5 if point.note else 3, told
+                    )
+                )
+        parts.append(_ends(width, points))
+        return Markup("").join(parts)
+
+    return _both(title, about, inner)
+
+
+def evidence(title: str, about: str, logs: Sequence[float], needed: float) -> Markup:
+    """Log10 of the evidence after each pair, and the line that it has to reach."""
+    if not logs:
+        return Markup("")
+    points = [Point(place + 1, value) for place, value in enumerate(logs)]
+    goal = math.log10(needed)
+    low, high = min(-1.0, *logs), max(goal, *logs) * 1.05
+
+    def inner(width: int) -> Markup:
+        x, y = _scales(width, 1, max(2, len(points)), low, high)
+        path = "M" + "L".join(f"{x(point.x)},{y(point.y)}" for point in points)
+        ticks = range(math.ceil(low), math.floor(high) + 1)
+        grid = [
+            _rule(width, y(place), f"{10**place:g}:1" if place >= 0 else f"1:{10**-place:g}")
+            for place in ticks
+        ]
+        goal_line = Markup('<path class="goal" d="M{},{}H{}"/>').format(
+            MARGIN["left"], y(goal), width - MARGIN["right"]
+        )
+        ends = _ends(width, [Point(1, 0, "first case"), Point(2, 0, f"{len(points)} pairs")])
+        return Markup("").join([*grid, goal_line, Markup('<path class="line" d="{}"/>').format(path), ends])
+
+    return _both(title, about, inner)
+
+
+def scatter(title: str, about: str, points: Sequence[Point], *, across: str, up: str) -> Markup:
+    """Named points; those of kind `front` are joined by a step line."""
+    if len({point.x for point in points}) < 2:  # nothing to tell apart
+        return Markup("")
+    left, right = _padded([point.x for point in points])
+    low, high = _padded([point.y for point in points])
+
+    def inner(width: int) -> Markup:
+        x, y = _scales(width, left, right, low, high)
+        front = sorted((point for point in points if point.kind == "front"), key=lambda point: point.x)
+        steps = "".join(f"H{x(point.x)}V{y(point.y)}" for point in front[1:])
+        parts = [_rule(width, y(value), f"{value:+.2f}") for value in (low, (low + high) / 2, high)]
+        if front:
+            path = f"M{x(front[0].x)},{y(front[0].y)}{steps}H{width - MARGIN['right']}"
+            parts.append(Markup('<path class="front" d="{}"/>').format(path))
+        named = {id(point) for point in (points if len(points) <= 12 else front)}
+        for point in points:
+            at, told = (x(point.x), y(point.y)), f"{point.label}: {point.note}"
+            parts.append(
+                Markup('<circle class="dot {}" cx="{}" cy="{}" r="4"><title>{}</title></circle>').format(
+                    point.kind, *at, told
+                )
+            )
+            if id(point) in named:
+                right_half = at[0] > width / 2
+                anchor, shift = ("end", -7) if right_half else ("start", 7)
+                parts.append(
+                    Markup('<text class="name" x="{}" y="{}" text-anchor="{}">{}</text>').format(
+                        at[0] + shift, at[1] + 4, anchor, point.label
+                    )
+                )
+        parts.append(_ends(width, [Point(0, 0, f"{across} {left:.3g}"), Point(1, 0, f"{right:.3g}")]))
+        parts.append(
+            Markup('<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>').format(
+                width - MARGIN["right"], MARGIN["top"] - 2, up
+            )
+        )
+        return Markup("").join(parts)
+
+    return _both(title, about, inner)
+
+
+def spark(title: str, values: Sequence[float], floor: float | None = None) -> Markup:
+    """A curve as high as a line of text, with the floor where there is one."""
+    if len(values) < 2:
+        return Markup("")
+    shown = [*values, *([] if floor is None else [floor])]
+    low, high = _padded(shown)
+    x, y = Scale(0, len(values) - 1, 1, 89), Scale(low, high, 21, 3)
+    path = "M" + "L".join(f"{x(place):g},{y(value):g}" for place, value in enumerate(values))
+    base = Markup("") if floor is None else Markup('<path class="goal" d="M0,{}H90"/>').format(y(floor))
+    return Markup(
+        '<svg class="spark" viewBox="0 0 90 24" role="img"><title>{}</title>{}<path class="line" d="{}"/></svg>'
+    ).format(title, base, path)
+
+
+def span(title: str, low: float, value: float, high: float, mark: float | None = None) -> Markup:
+    """A share in 0..1 with its interval, and another one to compare it with."""
+    x = Scale(0, 1, 2, 98)
+    other = Markup("") if mark is None else Markup('<path class="goal" d="M{},2V16"/>').format(x(mark))
+    return Markup(
+        '<svg class="span" viewBox="0 0 100 18" role="img"><title>{}</title><path class="rule" d="M2,9H98"/>{}'
+        '<path class="reach" d="M{},9H{}"/><circle class="dot" cx="{}" cy="9" r="4"/></svg>'
+    ).format(title, other, x(low), x(high), x(value))
+
+
+def _scales(width: int, left: float, right: float, low: float, high: float) -> tuple[Scale, Scale]:
+    right = right if right > left else left + 1
+    x = Scale(left, right, MARGIN["left"], width - MARGIN["right"])
+    return x, Scale(low, high if high > low else low + 1, HEIGHT - MARGIN["bottom"], MARGIN["top"])
+
+
+def _padded(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    pad = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    return low - pad, high + pad
+
+
+def _grid(width: int, y: Scale, unit: str) -> Markup:
+    step = next(
+        size for size in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, math.inf) if (y.high - y.low) / size <= 5
+    )
+    places = [
+        step * part for part in range(math.ceil(y.low / step - 1e-9), math.floor(y.high / step + 1e-9) + 1)
+    ]
+    return Markup("").join(_rule(width, y(place), _shown(place, unit)) for place in places)
+
+
+def _rule(width: int, at: float, label: str) -> Markup:
+    return Markup(
+        '<path class="rule" d="M{},{}H{}"/><text class="axis" x="{}" y="{}" text-anchor="end">{}</text>'
+    ).format(MARGIN["left"], at, width - MARGIN["right"], MARGIN["left"] - 6, at + 4, label)
+
+
+def _ends(width: int, points: Sequence[Point]) -> Markup:
+    """What the axis is called where it begins and ends."""
+    text = Markup('<text class="axis" x="{}" y="{}" text-anchor="{}">{}</text>')
+    first = text.format(MARGIN["left"], HEIGHT - 8, "start", points[0].label)
+    if len(points) < 2:
+        return first
+    return first + text.format(width - MARGIN["right"], HEIGHT - 8, "end", points[-1].label)
+
+
+def _shown(value: float, unit: str) -> str:
+    return f"{100 * value:.0f} %" if unit == "%" else f"{value:.3g}{unit}"
+
+
+def _both(title: str, about: str, inner: Callable[[int], Markup]) -> Markup:
+    told = escape(about)
+    return Markup("").join(
+        Markup(
+            '<svg class="chart {}" viewBox="0 0 {} {}" role="img"><title>{}</title><desc>{}</desc>{}</svg>'
+        ).format(name, width, HEIGHT, title, told, inner(width))
+        for name, width in WIDTHS.items()
+    )

@@ -1,0 +1,376 @@
+"""Everything the site shows, gathered once: history, rows, results, texts, decisions. Unknown is None, never 0."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from agents.manifest import Manifest, load_manifest
+from agents.texts.variants import Origin, Variants, name_of, sha256
+from eval.ledger.provenance import Line, history
+from meta.evidence.known import Finding, findings, latest_output, read_json
+from meta.site.waiting import Change, waiting
+from meta.worth.record import Agent
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import RESULTS, Repo
+from telemetry.edge.git import GitRefused, commit_of, git
+from telemetry.read.intervals import wilson
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+RECENT = 30  # days of rows behind the figures by case and by day
+_REMOTE = re.compile(
+    r"^(?:https://(?:[^@/\s]+@)?|git@|ssh://git@)(github\.com)[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How many cases an agent passed in one night, under which text."""
+
+    date: str
+    passed: int
+    counted: int
+    prompt: str | None = None  # the hash of its own prompt
+
+    @property
+    def rate(self) -> float:
+        return self.passed / self.counted
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One challenger against a champion, as the last night that touched it left it."""
+
+    date: str
+    row: Mapping[str, Any]
+    nights: int  # that it has taken so far
+    spent: float | None
+    calls: int
+
+    @property
+    def pair(self) -> str:
+        return str(self.row.get("pair") or "")
+
+    @property
+    def stem(self) -> str:
+        return PurePosixPath(str(self.row.get("prompt") or "?")).stem
+
+    @property
+    def challenger(self) -> str:
+        return name_of(str(self.row.get("variant") or "?"), str(self.row.get("sha256") or "")).strip()
+
+    @property
+    def verdict(self) -> str:
+        return str(self.row.get("verdict") or "")
+
+    def number(self, name: str) -> float | None:
+        """A figure of the verdict, if it was recorded."""
+        value = self.row.get(name)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One day of the log."""
+
+    date: str
+    runs: int
+    calls: int
+    cost_usd: float | None
+    unpriced: int
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One case under one text, over the recent nights."""
+
+    prompt_hash: str
+    trials: int
+    passed: int
+
+    @property
+    def flaky(self) -> bool:
+        """Whether the same text passed it sometimes and failed it sometimes."""
+        return 0 < self.passed < self.trials
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The repository, as far as the site is concerned."""
+
+    repo: Repo
+    now: datetime
+    manifest: Manifest
+    redacted: bool = False
+    lines: Sequence[Line] = ()
+    changes: Sequence[Change] = ()
+    agents: Sequence[Agent] = ()
+    days: Sequence[Day] = ()
+    malformed: int = 0
+    tried: Mapping[tuple[str, str], Sequence[Tried]] = field(default_factory=dict)  # (agent, case) -> by text
+
+    @cached_property
+    def commit(self) -> str | None:
+        return commit_of(self.repo.root)
+
+    @cached_property
+    def url(self) -> str | None:
+        """Where the repository stands on GitHub, if it does."""
+        named = os.environ.get("GITHUB_REPOSITORY")
+        if named:
+            return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{named}"
+        try:
+            found = _REMOTE.match(git(self.repo.root, "remote", "get-url", "origin").decode().strip())
+        except (GitRefused, OSError):
+            return None
+        return f"https://{found[1]}/{found[2]}/{found[3]}" if found else None
+
+    @cached_property
+    def last_night(self) -> datetime | None:
+        """When anything was measured last."""
+        known = [parsed for line in self.lines if (parsed := _time(line.ts))]
+        return max(known, default=None)
+
+    @property
+    def stale(self) -> bool:
+        """Whether that is longer ago than a night and a half."""
+        return self.last_night is not None and self.now - self.last_night > timedelta(hours=36)
+
+    @cached_property
+    def offline(self) -> bool:
+        """Whether the offline model made the newest figures."""
+        providers = [line.metadata.get("provider") for line in self.lines if line.metadata.get("provider")]
+        return bool(providers) and providers[-1] == "offline"
+
+    @cached_property
+    def scores(self) -> dict[str, list[Score]]:
+        """By agent: what it passed, night by night, oldest first; a night's last eval counts."""
+        prompts = {spec.name: spec.prompt for spec in self.manifest.agents}
+        found: dict[str, dict[str, Score]] = defaultdict(dict)
+        for line in self.lines:
+            if line.run_type != "eval":
+                continue
+            hashes = line.metadata.get("prompts") or {}
+            for agent, row in (line.summary.get("agents") or {}).items():
+                if isinstance(row, dict) and row.get("counted"):
+                    own = hashes.get(prompts.get(agent) or "")
+                    found[agent][line.date] = Score(line.date, row["passed"], row["counted"], own)
+        return {agent: list(by_night.values()) for agent, by_night in found.items()}
+
+    @cached_property
+    def nights(self) -> list[tuple[str, float]]:
+        """By night: the share of cases passed, every agent counting equally."""
+        rates: dict[str, list[float]] = defaultdict(list)
+        for scores in self.scores.values():
+            for score in scores:
+                rates[score.date].append(score.rate)
+        return [(date, sum(own) / len(own)) for date, own in sorted(rates.items())]
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """Every comparison once, the newest first."""
+        found: dict[str, Comparison] = {}
+        for line in self.lines:
+            if line.run_type != "ab_test":
+                continue
+            for row in line.listed("comparisons"):
+                before = found.pop(str(row.get("pair")), None)
+                said = row.get("spend")
+                spend = said if isinstance(said, dict) else {}
+                cost, calls = spend.get("cost_usd"), spend.get("calls") or 0
+                total = None if cost is None else cost + ((before.spent if before else 0.0) or 0.0)
+                found[str(row.get("pair"))] = Comparison(
+                    line.date,
+                    row,
+                    (before.nights if before else 0) + 1,
+                    total,
+                    (before.calls if before else 0) + calls,
+                )
+        return list(reversed(found.values()))
+
+    @cached_property
+    def decisions(self) -> list[dict[str, Any]]:
+        """The audit log, the newest first."""
+        from meta.audit import log
+
+        return [{**row, **self._merged(row["commit"])} for row in reversed(log(self.repo))]
+
+    def _merged(self, commit: str) -> dict[str, Any]:
+        """Who brought a commit to the checkout, and after how many days."""
+        if commit in ("", "not committed"):
+            return {"by": None, "waited": None}
+        made, who = (
+            git(self.repo.root, "show", "-s", "--format=%ct%x00%an", commit).decode().strip().split("\0")
+        )
+        path = git(
+            self.repo.root, "rev-list", "--ancestry-path", "--merges", "--reverse", f"{commit}..HEAD"
+        ).decode()
+        merged, by = made, who
+        if first := path.split():
+            merged, by = (
+                git(self.repo.root, "show", "-s", "--format=%ct%x00%an", first[0])
+                .decode()
+                .strip()
+                .split("\0")
+            )
+        return {"by": by, "waited": max(0, int(merged) - int(made)) // 86_400}
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        return list(findings(self.repo).values())
+
+    @cached_property
+    def drift(self) -> Mapping[str, Any]:
+        return read_json(self.repo, RESULTS / "drift.json") or {}
+
+    def result(self, agent: str) -> Mapping[str, Any]:
+        """The newest results of an agent, {} if there are none."""
+        return read_json(self.repo, RESULTS / f"{agent}.json") or {}
+
+    def output(self, agent: str) -> tuple[list[Any] | None, str | None]:
+        return latest_output(self.repo, agent)
+
+    def texts(self, prompt: str) -> Texts:
+        """What was ever written for a prompt, as far as it is still there."""
+        return Texts.of(self.repo, prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The texts of one prompt: the live one and those that compete with it."""
+
+    prompt: str
+    live: str
+    by_hash: Mapping[str, tuple[str, str]]  # sha256 -> (name, text)
+    lineage: Sequence[Origin]
+    problem: str = ""
+
+    @property
+    def stem(self) -> str:
+        return PurePosixPath(self.prompt).stem
+
+    @classmethod
+    def of(cls, repo: Repo, prompt: str) -> Texts:
+        """Read them; what cannot be read is said, not raised: the rest of the site does not depend on it."""
+        texts = Variants(repo, prompt)
+        live = (repo / prompt).read_text(encoding="utf-8", errors="replace")
+        try:
+            every, problems = texts.every()
+            lineage, problem = texts.lineage(), "; ".join(problems.values())
+        except BadInput as broken:
+            every, lineage, problem = [], [], str(broken)
+        named = {variant.sha256: (variant.called, variant.text) for variant in reversed(every)}
+        origin = next((row for row in reversed(lineage) if row.sha256 == sha256(live)), None)
+        named[sha256(live)] = (name_of(origin.variant if origin else "champion", sha256(live)), live)
+        return cls(prompt, sha256(live), named, lineage, problem)
+
+
+def gather(repo: Repo, now: datetime | None = None, *, redacted: bool = False) -> Facts:
+    """Read what there is; an empty repository gives empty facts."""
+    manifest = load_manifest(repo)
+    lines = list(history(repo))
+    con = _rows(repo)
+    days, malformed, tried = _days(con), _malformed(con), _tried(con)
+    con.close()
+    return Facts(
+        repo,
+        now or datetime.now(UTC),
+        manifest,
+        redacted,
+        lines,
+        waiting(repo),
+        _assessed(repo, manifest),
+        days,
+        malformed,
+        tried,
+    )
+
+
+def _assessed(repo: Repo, manifest: Manifest) -> list[Agent]:
+    """The agents as the retirement report sees them."""
+    from meta.retirement import LIMITS, grades_of, load_events
+    from meta.worth.assessment import assess
+    from meta.worth.outcomes import load_outcomes
+
+    limits = {name: getattr(manifest.retirement, name) for name in LIMITS}
+    events = load_events(window=limits["window"], repo=repo)
+    return assess(manifest, events, load_outcomes(repo), **limits, grades=grades_of(repo))
+
+
+def _rows(repo: Repo) -> DuckDBPyConnection:
+    from telemetry.read.rows import Window
+    from telemetry.read.store import connect
+
+    since = datetime.now(UTC) - timedelta(days=RECENT)
+    return connect(repo, Window(since=since), fields=("model_answered", "case_id", "ok"))
+
+
+def _days(con: DuckDBPyConnection) -> list[Day]:
+    rows = con.execute(
+        "select cast(cast(ts as date) as varchar), count(*) filter (where kind = 'run'),"
+        " count(*) filter (where kind = 'llm_call'), sum(cost_usd) filter (where kind = 'llm_call'),"
+        " count(*) filter (where kind = 'llm_call' and cost_usd is null),"
+        " list_sort(list_distinct(list(model) filter (where kind = 'llm_call'))),"
+        " list_sort(list_distinct(list(model_answered) filter (where kind = 'llm_call')))"
+        " from events group by 1 order by 1 desc"
+    ).fetchall()
+    return [
+        Day(date, runs, calls, cost, unpriced, tuple(a or ()), tuple(b or ()))
+        for date, runs, calls, cost, unpriced, a, b in rows
+    ]
+
+
+def _malformed(con: DuckDBPyConnection) -> int:
+    row = con.execute("select count(*) filter (where malformed) from lines").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _tried(con: DuckDBPyConnection) -> dict[tuple[str, str], list[Tried]]:
+    rows = con.execute(
+        "select agent, case_id, coalesce(prompt_hash, ''), count(*), count(*) filter (where ok = 'true')"
+        " from events where kind = 'evaluation' and source = 'eval' and case_id is not null and ok is not null"
+        " group by 1, 2, 3 order by 1, 2, max(ts) desc"
+    ).fetchall()
+    found: dict[tuple[str, str], list[Tried]] = defaultdict(list)
+    for agent, case, text, trials, passed in rows:
+        found[agent, case].append(Tried(text, trials, passed))
+    return found
+
+
+def interval_of(passed: int, counted: int) -> tuple[float, float]:
+    """Of a share of passed cases; nothing counted says nothing."""
+    return wilson(passed, counted) or (0.0, 1.0)
+
+
+def kinds_that_fail(
+    results: Iterable[tuple[str, Mapping[str, Any]]], most: int = 8
+) -> list[tuple[str, str, int, int]]:
+    """(agent, kind of case, failed, all), those that fail most often first."""
+    found = [
+        (agent, str(tag), int(rates["counted"]) - int(rates["passed"]), int(rates["counted"]))
+        for agent, result in results
+        for tag, rates in ((result.get("summary") or {}).get("by_tag") or {}).items()
+        if isinstance(rates, dict) and rates.get("counted")
+    ]
+    failing = [row for row in found if row[2]]
+    return sorted(failing, key=lambda row: (-row[2] / row[3], -row[3], row[0], row[1]))[:most]
+
+
+def _time(ts: str) -> datetime | None:
+    """The time of a line of history; None if it says only the day."""
+    try:
+        at = datetime.fromisoformat(ts.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,0 +1,108 @@
+"""What waits for a person: the open changes, most consequential first.
+
+An open change is a branch of one of the kinds (meta/publish/kinds.yaml), here or on the remote, whose change the
+checkout does not have yet. What it would do is read off its files, how sure it is off its report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from meta.publish.kinds import KINDS, Kind
+from telemetry.edge.files import MANIFEST, PROMPTS, VARIANTS, Repo
+from telemetry.edge.git import GitRefused, git
+
+# What a change does once merged, by what it touches; the first that fits, most consequential first.
+EFFECTS = (
+    (
+        "changes a live prompt",
+        lambda path: path.startswith(f"{PROMPTS}/") and not path.startswith(f"{VARIANTS}/"),
+    ),
+    ("changes the manifest", lambda path: path == str(MANIFEST)),
+    ("changes code", lambda path: path.endswith(".py")),
+    ("adds challengers, nothing goes live", lambda path: path.startswith(f"{VARIANTS}/")),
+)
+REPORT_ONLY = "report only"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One open change."""
+
+    kind: str
+    branch: str
+    headline: str
+    since: str  # the day of its commit
+    effect: str
+    rank: int  # of the effect: 0 first
+    draft: bool
+    points: float | None = None  # of what it promotes
+    interval: tuple[float, float] | None = None
+
+
+def waiting(repo: Repo) -> list[Change]:
+    """The open changes, most consequential first; none where there is no repository."""
+    try:
+        found = [
+            change
+            for kind in {one.branch: one for one in KINDS.values()}.values()
+            for change in _of(repo, kind)
+        ]
+    except (GitRefused, OSError):
+        return []
+    return sorted(found, key=lambda change: (change.rank, change.branch))
+
+
+def _of(repo: Repo, kind: Kind) -> Iterator[Change]:
+    for ref in (f"refs/heads/{kind.branch}", f"refs/remotes/origin/{kind.branch}"):
+        told = git(
+            repo.root, "for-each-ref", "--format=%(objectname)%00%(committerdate:short)%00%(subject)", ref
+        )
+        if not told:
+            continue
+        commit, since, headline = told.decode(errors="replace").rstrip("\n").split("\0", 2)
+        base = git(repo.root, "merge-base", "HEAD", commit).decode().strip()
+        listed = git(repo.root, "diff", "--name-only", "--no-renames", base, commit).decode().splitlines()
+        behind = (
+            git(repo.root, "diff", "--name-only", "--no-renames", "HEAD", commit, "--", *listed)
+            if listed
+            else b""
+        )
+        if not behind:  # merged, squashed or rebased: the checkout has it
+            continue
+        rank, effect = next(
+            ((place, told) for place, (told, fits) in enumerate(EFFECTS) if any(map(fits, listed))),
+            (len(EFFECTS), REPORT_ONLY),
+        )
+        points, interval = _figures(_report(repo, kind, commit))
+        yield Change(kind.name, kind.branch, headline, since, effect, rank, kind.draft, points, interval)
+        return
+
+
+def _report(repo: Repo, kind: Kind, commit: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(git(repo.root, "cat-file", "blob", f"{commit}:{kind.report}.json"))
+    except (GitRefused, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _figures(report: Mapping[str, Any]) -> tuple[float | None, tuple[float, float] | None]:
+    """Effect and interval of the largest promotion."""
+    arms = [
+        arm
+        for test in report.get("tests") or ()
+        if isinstance(test, dict)
+        for arm in test.get("arms") or ()
+        if isinstance(arm, dict) and arm.get("promoted") and isinstance(arm.get("effect"), int | float)
+    ]
+    best = max(arms, key=lambda arm: float(arm["effect"]), default=None)
+    if best is None:
+        return None, None
+    low, high = best.get("ci_low"), best.get("ci_high")
+    if not (isinstance(low, int | float) and isinstance(high, int | float)):
+        return float(best["effect"]), None
+    return float(best["effect"]), (float(low), float(high))

@@ -1,0 +1,215 @@
+"""The site: what it says after a night, for an empty repository, and against hostile text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import chdir
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta import audit, dashboard, night
+from meta.retirement import retire_candidates
+from meta.site import build, draw
+from meta.site.facts import gather
+from telemetry.edge.files import HISTORY, working_in
+from tests.worlds import night_checkout, world
+from tests.worlds.browser import looked_at, open_browser
+
+EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
+LATER = timedelta(hours=37)
+SAID = "the water is over the bank"
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A checkout after one night, with its branches left open."""
+    root = night_checkout.make(tmp_path_factory.mktemp("site"))
+    with pytest.MonkeyPatch.context() as patch, chdir(root):
+        patch.syspath_prepend(str(root))
+        assert night.main(["--root", str(root), "--quiet"]) == 0
+        world.put(root, "agents/outputs/watcher.json", {"output": [{"id": "gauge", "rationale": SAID}]})
+        yield root
+
+
+@pytest.fixture(scope="module")
+def site(lived: Path) -> Path:
+    return built(lived)
+
+
+class Links(HTMLParser):
+    """Every address on a page, and everything that a strict policy would refuse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.refused: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src"):
+                self.found.append(value or "")
+            if name == "style" or name.startswith("on"):
+                self.refused.append(f"{tag} {name}")
+        if tag in ("style", "iframe", "object") or (tag == "script" and "src" not in dict(attrs)):
+            self.refused.append(tag)
+
+
+def built(root: Path, out: Path | None = None, **more: Any) -> Path:
+    out = out or root / "site"
+    with working_in(root) as repo:
+        build.build(gather(repo, **more), out)
+    return out
+
+
+def test_every_link_leads_somewhere_and_nothing_needs_a_looser_policy(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 10
+    for page in pages:
+        links = Links()
+        links.feed(page.read_text(encoding="utf-8"))
+        assert not links.refused, page
+        for address in links.found:
+            target, _, _ = address.partition("#")
+            assert not target or (page.parent / target).exists(), f"{page}: {address}"
+
+
+def test_the_overview_shows_what_waits_most_consequential_first(site: Path) -> None:
+    text = (site / "index.html").read_text(encoding="utf-8")
+    titles = re.findall(r"<h3>(.*?)</h3>", text)
+    assert titles[0].startswith("Promote watcher")
+    assert "changes a live prompt" in text
+    assert text.index("changes a live prompt") < text.index("adds challengers") < text.index("report only")
+    assert "offline model" in text
+
+
+def test_a_merged_change_no_longer_waits(lived: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    world.git(lived, "clone", "-q", str(lived), str(clone))
+    world.git(clone, "branch", "meta/prompt-ab-champion", "origin/meta/prompt-ab-champion")
+    with working_in(clone) as repo:
+        before = [change.kind for change in gather(repo).changes]
+        world.git(clone, "merge", "-q", "--squash", "meta/prompt-ab-champion")
+        world.git(clone, "commit", "-q", "-m", "squashed")
+        after = [change.kind for change in gather(repo).changes]
+    assert "ab_champion" in before
+    assert "ab_champion" not in after
+    assert set(after) == set(before) - {"ab_champion"}
+
+
+def test_figures_are_those_of_the_reports(lived: Path, site: Path) -> None:
+    with working_in(lived) as repo:
+        facts = gather(repo)
+        flagged = [row["agent"] for row in retire_candidates()]
+        log = audit.log(repo)
+    assert [row.agent for row in facts.agents if row.state == "candidate"] == flagged
+    assert len(facts.decisions) == len(log)
+    won = next(one for one in facts.comparisons if one.verdict == "promote")
+    page = (site / f"tests/{won.pair}.html").read_text(encoding="utf-8")
+    assert f"{100 * won.row['effect']:+.1f}" in page
+
+
+def test_old_figures_carry_a_red_banner(lived: Path, site: Path, tmp_path: Path) -> None:
+    stale = built(lived, tmp_path, now=datetime.now(UTC) + LATER)
+    assert '<p id="stale" class="banner bad" hidden>' in (site / "index.html").read_text()
+    assert '<p id="stale" class="banner bad">' in (stale / "index.html").read_text()
+
+
+def test_redacted_pages_hold_no_word_of_a_model(lived: Path, site: Path, tmp_path: Path) -> None:
+    def saying(pages: Path) -> list[Path]:
+        return [page for page in pages.rglob("*.html") if SAID in page.read_text(encoding="utf-8")]
+
+    assert saying(site)
+    assert not saying(built(lived, tmp_path, redacted=True))
+
+
+def test_an_empty_repository_has_a_site_too(tmp_path: Path) -> None:
+    root = world.commit(world.toy(tmp_path))
+    index = (built(root) / "index.html").read_text(encoding="utf-8")
+    assert "Nothing has been measured yet" in index
+    assert "$0" not in index  # not measured is a dash
+
+
+def test_pages_of_agents_that_are_gone_go(tmp_path: Path) -> None:
+    root = world.commit(world.toy(tmp_path))
+    world.put(root, "site/agents/gone.html", "old")
+    assert not (built(root) / "agents/gone.html").exists()
+
+
+def test_hostile_text_is_only_text(lived: Path, tmp_path: Path) -> None:
+    """A model, a branch's commit or a history line may say anything; no tag of theirs reaches a page."""
+    clone = tmp_path / "clone"
+    world.git(lived, "clone", "-q", str(lived), str(clone))
+    world.put(clone, "agents/outputs/watcher.json", {"output": [{"id": EVIL}], "as_of": EVIL})
+    row = {"id": EVIL, "ok": False, "tags": [EVIL], "reasons": [EVIL], "output": EVIL, "output_kept": True}
+    summary = {"counted": 1, "passed": 0, "by_tag": {EVIL: {"counted": 1, "passed": 0}}}
+    world.put(clone, "eval/results/watcher.json", {"results": [row], "summary": summary})
+    issue = {"id": "x", "title": EVIL, "evidence": EVIL, "severity": EVIL}
+    critique = {"critiques": [{"target_agent": "watcher", "issues": [issue]}]}
+    world.put(clone, "meta/reports/cross_critiques.json", critique)
+    world.git(clone, "checkout", "-q", "-B", "meta/prompt-proposals")
+    world.put(clone, "agents/prompts/variants/watcher/Z.md", "x")
+    world.git(clone, "add", "-A")
+    world.git(clone, "commit", "-q", "-m", EVIL)
+    world.git(clone, "checkout", "-q", "main")
+    for page in built(clone).rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "<script>alert" not in text, page
+        assert "<img src=x" not in text, page
+
+
+def test_a_broken_history_line_costs_nothing_else(tmp_path: Path) -> None:
+    root = world.commit(world.toy(tmp_path))
+    world.put(
+        root,
+        HISTORY,
+        '{"ts": "2026-11-01", "run_type": "eval", "summary": {"agents": {"flood_watch": 3}}}\n{',
+    )
+    assert (built(root) / "index.html").exists()
+
+
+def test_the_script_says_where_the_site_stands(lived: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dashboard.main(["--root", str(lived), "--out", str(lived / "elsewhere")]) == 0
+    assert str(lived / "elsewhere/index.html") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.5, 0.5], [0.0, 1.0], [0.1, 0.2, 0.3] * 200])
+def test_charts_stay_within_their_frame(values: list[float]) -> None:
+    points = [draw.Point(place, value, str(place)) for place, value in enumerate(values)]
+    drawn = draw.line("t", "d", points, low=0.0, high=1.0)
+    for width, chart in zip(draw.WIDTHS.values(), drawn.split("</svg>"), strict=False):
+        path = re.search(r'class="line" d="M([^"]+)"', chart)
+        assert path is not None
+        for pair in path[1].split("L"):
+            x, y = map(float, pair.split(","))
+            assert 0 <= x <= width
+            assert 0 <= y <= draw.HEIGHT
+
+
+def test_a_person_can_read_every_page_on_a_phone_and_in_the_dark(site: Path) -> None:
+    every = sorted(str(page.relative_to(site)) for page in site.rglob("*.html"))
+    pages = list({name.rpartition("/")[0] or name: name for name in every}.values())  # one of each sort
+    with open_browser() as browser:
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            for found in looked_at(browser, site, pages, width=width, scheme=scheme):
+                assert not found.troubles, found
+
+
+def test_filters_stay_in_the_address_and_it_works_without_script(site: Path) -> None:
+    with open_browser() as browser:
+        page = browser.new_page()
+        page.goto((site / "agents.html").as_uri())
+        page.fill("input[name=agent]", "idl")
+        page.reload()
+        assert page.locator("tbody tr:visible").count() == 1
+        assert page.input_value("input[name=agent]") == "idl"
+        page.click("th button >> nth=0")
+        assert page.get_attribute("th >> nth=0", "aria-sort") == "ascending"
+        plain = browser.new_context(java_script_enabled=False).new_page()
+        plain.goto((site / "agents.html").as_uri())
+        assert plain.locator("tbody tr:visible").count() >= 2
+        assert not plain.locator("form.filter").is_visible()
