@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from telemetry.edge import cli
@@ -32,17 +33,31 @@ def builders() -> dict[str, Callable[[], Iterator[dict[str, Any]]]]:
 def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.build_suites")
     made.add_argument("suite", nargs="*", help="agent name (default: every suite that has a builder)")
+    made.add_argument(
+        "--seed", type=cli.whole(0), default=None, metavar="S", help="draw other cases; needs --into"
+    )
+    made.add_argument("--into", type=Path, default=None, metavar="DIR", help="write there, and pin nothing")
     return made
 
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
+    from eval import cases
     from eval.grading import suite as suites
 
     known = builders()
     for name in args.suite:
         if name not in known:
             raise BadInput(f"{name}: no builder for this suite (known: {', '.join(known)})")
+    if args.seed is not None and args.into is None:
+        raise BadInput("--seed: needs --into DIR; the suites of the repository are those of one seed")
+    if args.into is not None:
+        with cases.drawn_from(cases.SEED if args.seed is None else args.seed):
+            for name in args.suite or known:
+                suites.write_suite(Repo(args.into), Path(f"{name}.jsonl"), known[name]())
+        told = f"built {len(args.suite or known)} suites in {args.into}"
+        cli.tell(args, {"built": list(args.suite or known), "changed": []}, told)
+        return cli.OK
     paths = [SUITES / f"{name}.jsonl" for name in args.suite or known]
     for path in paths:
         suites.write_suite(repo, path, known[path.stem]())

@@ -1,8 +1,9 @@
 """Can a recommendation be carried out in code? The meta agent writes a patch; only one that holds is left in the tree.
 
 Recommendations come from the last critiques, or from `--recommendation FILE`: {"agent", "change", "why"}. A patch is
-tried in a throw-away worktree: guard, lint, that agent's evals, tests, each with a time limit, no secret in its
-environment and no network where the platform allows. The first one that passes and is not worse stays applied, with
+tried behind walls: guard, lint, that agent's evals, tests, each with a time limit, on a copy of the tree without
+answers, with no secret, no network and no file of ours. Where the platform lacks walls it refuses while a secret is in
+the environment. The first one that passes and is not worse stays applied, with
 `meta/reports/sandbox_report.{json,md}` as the text of its draft pull request; each rejection says why.
 """
 
@@ -52,6 +53,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from meta.patches import recommendations
     from meta.patches.bench import Bench
 
+    walls_or_no_secrets()
     manifest = load_manifest(repo)
     for name in args.agent:
         if not manifest.agent(name).sandbox_editable:
@@ -65,6 +67,15 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     if not (args.quiet or args.json):
         bench.say = functools.partial(print, file=sys.stderr)
     return told(repo, bench.run(given, triage=args.recommendation is None), args)
+
+
+def walls_or_no_secrets() -> None:
+    """Foreign code beside a key, with nothing between them: that is not run at all."""
+    from meta.patches import confine
+
+    if (walls := confine.probe()).complete or not (names := confine.secrets_present()):
+        return
+    raise BadInput(f"{', '.join(names)[:200]}: unset it, or run where walls hold (here: {walls.told})")
 
 
 def told(repo: Repo, report: Report, args: argparse.Namespace) -> int:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from eval.grading.suite import split
 from telemetry.edge.records import load_yaml
 
 SEED = 20261116
+_seed = SEED
 Row = dict[str, Any]  # of JSON
 
 
@@ -31,7 +33,18 @@ def content(builder: str) -> Any:
 
 def generator(suite: str) -> random.Random:
     """The same draws each time; another suite draws others."""
-    return random.Random(f"{suite}/{SEED}")
+    return random.Random(f"{suite}/{_seed}")
+
+
+@contextmanager
+def drawn_from(seed: int) -> Iterator[None]:
+    """Let builders draw other cases of the same kinds, for the length of the block."""
+    global _seed
+    before, _seed = _seed, seed
+    try:
+        yield
+    finally:
+        _seed = before
 
 
 def wanted(grader: str, path: str, **options: Any) -> Row:

@@ -1,8 +1,8 @@
-"""Runs a command that may be hostile: a time limit, no secret in its environment, and walls where there are any.
+"""Runs a command that may be hostile, on a copy of a tree: it gets no secret, a time limit, and walls.
 
-Walls are Linux namespaces, tried once from the strictest down: no network but its own loopback, no other process to
-be seen, no file to be written outside the folders it is given. Where the platform grants none, the command still runs
-with a clean environment, bounded and without privileges, and `Walls.told` says what was missing.
+The walls are those of confined.py: Linux namespaces and a filter of system calls. `probe` tries each of them from the
+inside, with what an intruder would try; where the platform grants none, the command still runs with a clean
+environment, bounded and without privileges, and `Walls.told` says what is missing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,19 +21,21 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 INNER = Path(__file__).with_name("confined.py")
+TRIES = Path(__file__).with_name("intruder.py")
 # By path: no package, no sys.path.
 START = "import runpy, sys; runpy.run_path(sys.argv[1])['main'](sys.argv[2:])"
 KEPT = ("PATH", "LANG", "LC_ALL", "TZ")  # all that a command learns of our environment
+SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS")  # how the names of such variables end
 TAIL_CHARS = 3_000  # of what the command said
-PROBE_SECONDS = 10.0
+PROBE_SECONDS = 20.0
+GRACE_SECONDS = 30.0  # for putting up walls and taking them down
 
 OK, FAILED, TIMED_OUT = "ok", "failed", "timed out"
-
-_NAMESPACES = ("unshare", "--user", "--map-root-user", "--net")
+WALLS = ("network", "processes", "files", "sockets")
 _PR_SET_PDEATHSIG = 1
-_OWN_PROCESSES = ("--pid", "--fork", "--mount-proc", "--kill-child")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +45,26 @@ class Walls:
     network: bool = False
     processes: bool = False
     files: bool = False
+    sockets: bool = False
     told: str = ""  # in words, for a report
 
     def __post_init__(self) -> None:
         held = {
             "no network but its own loopback": self.network,
             "no other process to be seen": self.processes,
-            "nothing outside its worktree to be written": self.files,
+            "no file of ours to be read or written but a copy of the tree": self.files,
+            "no socket but internet ones": self.sockets,
         }
         have = [what for what, there in held.items() if there]
         lack = [what for what, there in held.items() if not there]
-        said = f"held: {', '.join(have)}" if have else "no namespaces on this platform"
+        said = f"held: {', '.join(have)}" if have else "no walls on this platform"
         said += f"; not held: {', '.join(lack)}" if lack else ""
         object.__setattr__(self, "told", self.told or said)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of them stand."""
+        return all(getattr(self, name) for name in WALLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,42 +75,59 @@ class Ran:
     code: int | None
     seconds: float
     tail: str  # the end of what it said
+    returned: Mapping[str, bytes]  # the files that were asked for, and are there
 
 
 def run(
-    command: Sequence[str], cwd: Path, time_limit_s: float, env: Mapping[str, str] | None = None, *,
+    command: Sequence[str], tree: Path, time_limit_s: float, returns: Sequence[str] = (), *,
     walls: Walls | None = None,
 ) -> Ran:  # fmt: skip
-    """Run `command` in `cwd`, which it may write; never longer than the limit, whatever it started."""
+    """Run `command` in a copy of `tree`, of which only the files in `returns` come back; all that it starts ends."""
     held = probe() if walls is None else walls
     with _scratch() as scratch:
-        log = scratch / "said"
-        (scratch / "tmp").mkdir()
+        out, base, log = scratch / "out", scratch / "base", scratch / "said"
+        out.mkdir(mode=0o700)
+        base.mkdir()
+        asked = {
+            "command": list(command),
+            "tree": str(tree.resolve()),
+            "base": str(base.resolve()),
+            "out": str(out.resolve()),
+            "seen": _programs(),
+            "returns": list(returns),
+            "seconds": time_limit_s,
+            "namespaces": held.files,
+            "filter": held.sockets,
+        }
         start = time.monotonic()
         with log.open("wb") as said:
             process = subprocess.Popen(
-                _wrapped(command, held, (cwd.resolve(), scratch.resolve())),
-                cwd=cwd,
-                env={**environment(scratch), **(env or {})},
+                [sys.executable, "-I", "-c", START, str(INNER), json.dumps(asked)],
+                env=environment(None if held.files else base),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=_die_with_us,
             )
-            code = _wait(process, time_limit_s)
+            _wait(process, time_limit_s + GRACE_SECONDS)
         seconds = round(time.monotonic() - start, 2)
-        outcome = TIMED_OUT if code is None else FAILED if code else OK
-        return Ran(outcome, code, seconds, _tail(log))
+        ended = _ended(out)
+        code, why = ended["code"], ended["stopped"]
+        outcome = TIMED_OUT if why == TIMED_OUT else FAILED if code or why else OK
+        tail = _tail(log) + (f"\nstopped: {why}" if why not in ("", TIMED_OUT) else "")
+        found = ((name, out / f"returned-{at}") for at, name in enumerate(returns))
+        return Ran(outcome, code, seconds, tail, {n: file.read_bytes() for n, file in found if file.exists()})
 
 
-def environment(scratch: Path) -> dict[str, str]:
-    """A clean environment: nothing of ours but where programs are and how text is written."""
+def environment(base: Path | None) -> dict[str, str]:
+    """A clean environment: nothing of ours but where programs are and how text is written. Without walls in `base`."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {
         **kept,
-        "HOME": str(scratch),
-        "TMPDIR": str(scratch / "tmp"),
+        "HOME": "/home/nobody" if base is None else str(base),
+        "TMPDIR": "/tmp" if base is None else str(base),
+        "PYTHONPATH": "/tree" if base is None else f"{base}/tree",
         "PYTHONDONTWRITEBYTECODE": "1",
         "GIT_CONFIG_NOSYSTEM": "1",
     }
@@ -107,22 +135,41 @@ def environment(scratch: Path) -> dict[str, str]:
 
 @functools.cache
 def probe() -> Walls:
-    """The strictest walls that this platform grants; tried once per process, for real."""
-    for walls in (Walls(True, True, True), Walls(True, True, False), Walls(True, False, False)):
-        with _scratch() as scratch:
-            try:
-                done = subprocess.run(
-                    _wrapped(["true"], walls, (scratch.resolve(),)),
-                    cwd=scratch,
-                    env=environment(scratch),
-                    capture_output=True,
-                    timeout=PROBE_SECONDS,
-                )
-            except (OSError, subprocess.TimeoutExpired):  # no `unshare` here, or one that hangs: no such wall
-                continue
-        if done.returncode == 0:
-            return walls
+    """The walls that hold here: tried once per process, by an intruder of our own (intruder.py)."""
+    for wanted in (Walls(True, True, True, True), Walls(True, True, True), Walls(sockets=True)):
+        if (found := _tried(wanted)) != Walls():
+            return found
     return Walls()
+
+
+def _tried(wanted: Walls) -> Walls:
+    """Which of the wanted walls hold against somebody who tries."""
+    with _scratch() as scratch, socket.socket(socket.AF_UNIX) as path, socket.socket() as port:
+        (tree := scratch / "tree").mkdir()
+        (scratch / "secret").write_text("secret")
+        path.bind(str(scratch / "door"))
+        port.bind(("127.0.0.1", 0))
+        for one in (path, port):
+            one.listen()
+        (tree / "intruder.py").write_bytes(TRIES.read_bytes())
+        about = [str(scratch), str(port.getsockname()[1]), str(os.getpid())]
+        ran = run([sys.executable, "-I", "intruder.py", *about], tree, PROBE_SECONDS, ["got"], walls=wanted)
+    if ran.outcome != OK or "got" not in ran.returned:  # these walls cannot even be put up
+        return Walls()
+    got = json.loads(ran.returned["got"])
+    network, processes, files, sockets = (getattr(wanted, name) and not got[name] for name in WALLS)
+    return Walls(network, processes, files, sockets)
+
+
+def secrets_present() -> list[str]:
+    """The names of environment variables that hold what a confined command must not learn."""
+    return sorted(name for name, value in os.environ.items() if value and name.upper().endswith(SECRETS))
+
+
+def _programs() -> list[str]:
+    """Where this interpreter and what is installed for it stand, outside the usual places."""
+    binaries = {str(Path(sys.executable).parent), str(Path(sys.executable).resolve().parent)}
+    return sorted({sys.prefix, sys.base_prefix, sys.exec_prefix} | binaries, key=len)
 
 
 def _die_with_us() -> None:
@@ -131,23 +178,25 @@ def _die_with_us() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _wrapped(command: Sequence[str], walls: Walls, writable: Sequence[Path]) -> list[str]:
-    outer = [*_NAMESPACES, *(_OWN_PROCESSES if walls.processes else ()), "--"] if walls.network else []
-    flags = [name for name, there in (("--network", walls.network), ("--files", walls.files)) if there]
-    folders = [word for folder in writable for word in ("--writable", str(folder))]
-    return [*outer, sys.executable, "-I", "-c", START, str(INNER), *flags, *folders, "--", *command]
-
-
-def _wait(process: subprocess.Popen[bytes], time_limit_s: float) -> int | None:
-    """The exit code; None when the time was over and everything in its session was killed."""
+def _wait(process: subprocess.Popen[bytes], most_s: float) -> None:
+    """Until the guard inside is done; should it hang, everything goes."""
     try:
-        return process.wait(time_limit_s)
+        process.wait(most_s)
     except subprocess.TimeoutExpired:
-        return None
+        return
     finally:
         with contextlib.suppress(ProcessLookupError):  # it has ended, and so has all it started
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _ended(out: Path) -> dict[str, Any]:
+    """What the guard wrote down; without a word it never came to running anything, or hung."""
+    try:
+        ended: dict[str, Any] = json.loads((out / "ended").read_bytes())
+    except FileNotFoundError:
+        return {"code": None, "stopped": "the walls could not be put up"}
+    return ended
 
 
 def _tail(log: Path) -> str:

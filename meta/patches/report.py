@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from eval.ledger.report import Form
 from meta.patches.confine import Walls
+from meta.patches.exam import Scores
 from meta.patches.size import Metrics
-from meta.patches.trial import PASSED, Check, Scores
+from meta.patches.trial import PASSED, Check
 from telemetry.edge.files import REPORTS
 from telemetry.edge.text import (
     Section,
@@ -137,10 +138,12 @@ def _method(report: Report) -> str:
     return details(
         "How this was decided, and how to reproduce it",
         "The patch was guarded (only the code of that agent, no protected path, no new way to files, processes or the "
-        "network), then linted, evaluated and tested in throw-away worktrees with a clean environment and "
+        "network), then linted, evaluated and tested on throw-away copies with a clean environment and "
         f"{limit} s for each command. Walls: {cell(report.walls.told)}. The evals "
-        "ran with the offline model, because patched code gets neither key nor network; what it answered was graded "
-        "outside. It is kept if every check passes and the score is not lower, on all and on holdout cases.\n\n"
+        "ran with the offline model, because patched code gets neither key nor network; it saw inputs without "
+        "answers, and what it said was graded outside. It is kept if every check passes, the score is lower neither on "
+        "all, nor on holdout cases, nor on a second sample drawn for this trial, and its gain carries over to those."
+        "\n\n"
         f"`python -m meta.sandbox --seed {report.metadata['seed']} --time-limit {limit}` at commit "
         f"`{str(report.metadata['git_commit'])[:12]}`",
     )
@@ -193,6 +196,7 @@ def _size_rows(metrics: Metrics) -> Iterator[Sequence[str]]:
 
 def _effect(scores: Scores) -> str:
     name, count, before, after = scores.arms[-1]
-    where = f"{count} unseen cases" if name == "holdout" else f"{count} cases"
+    sort = {"holdout": "unseen cases", "second sample": "newly drawn cases"}.get(name, "cases")
+    where = f"{count} {sort}"
     effect = "no difference" if after == before else f"{100 * (after - before):+.2f} points"
     return f"{effect} on {where}"

@@ -7,28 +7,24 @@ a worktree fresh from git, so that one cannot prepare the ground for the next.
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from eval.grading.graders import grade
-from eval.grading.suite import Case, Suite
+from eval.grading.suite import Suite
 from meta.patches import confine
+from meta.patches.exam import Exam, Graded, Scores, compared, exam_of, is_worse, strip
 from meta.patches.size import Metrics, measure
 from meta.publish.contents import Change
-from meta.publish.judge import canonical, check_patch
-from telemetry.edge.git import GitRefused, git
+from meta.publish.judge import canonical, check_patch, export
+from telemetry.edge.files import RESULTS
+from telemetry.edge.git import GitRefused
 
-MAX_RESULT_BYTES = 64_000_000
 MAX_DIFF_CHARS = 200_000  # the guard's limit of 400 lines stands far below
 PASSED, REJECTED, DECLINED, INCONCLUSIVE = "passed", "rejected", "declined", "inconclusive"
-_TOLERANCE = 1e-9  # rounding; with the offline model there is no other noise
 
 Command = tuple[str, ...]
 
@@ -53,7 +49,7 @@ def commands() -> Commands:
             (python, "-m", "mypy"),
             (str(tool("lint-imports")),),
         ),
-        tests=((python, "-m", "pytest", "-n", "auto"),),
+        tests=((python, "-m", "pytest", "-n", "auto", "-m", "not answers"),),
         evals=(python, "-m", "eval.harness", "--agent={agent}", "--seed={seed}", "--quiet"),
     )
 
@@ -69,28 +65,6 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """The agent's cases without and with the patch, graded outside the sandbox."""
-
-    cases: int
-    holdout: int
-    before: float
-    after: float
-    holdout_before: float | None
-    holdout_after: float | None
-    newly_right: tuple[str, ...]
-    newly_wrong: tuple[str, ...]
-
-    @property
-    def arms(self) -> list[tuple[str, int, float, float]]:
-        """All cases, and the unseen ones if there are any: name, count, score before and after."""
-        arms = [("all", self.cases, self.before, self.after)]
-        if self.holdout_before is not None and self.holdout_after is not None:
-            arms.append(("holdout", self.holdout, self.holdout_before, self.holdout_after))
-        return arms
-
-
-@dataclass(frozen=True, slots=True)
 class Attempt:
     """What became of one patch."""
 
@@ -101,9 +75,6 @@ class Attempt:
     metrics: Metrics | None = None
     checks: tuple[Check, ...] = ()
     scores: Scores | None = None
-
-
-Graded = Mapping[str, tuple[float, bool]]  # case id -> score, passed
 
 
 @dataclass(slots=True)
@@ -118,6 +89,7 @@ class Sandbox:
     seed: int = 0
     run: Commands = field(default_factory=commands)
     _before: Graded | None = None
+    _exam: Exam | None = None
 
     def try_patch(self, diff: str) -> Attempt:
         """Guard, lint, evals, tests; the first that fails decides. One too long is not even looked at."""
@@ -137,109 +109,65 @@ class Sandbox:
         if reasons:
             return made
         texts = [((one.before or b"").decode(), (one.after or b"").decode()) for one in judged.changes]
-        with _worktrees(self.root) as fresh:
-            return self._checked(replace(made, metrics=measure(texts)), fresh, patch)
+        with _trees(self.root, self._exam_sat()) as trees:
+            return self._checked(replace(made, metrics=measure(texts)), trees, patch)
 
-    def _checked(self, made: Attempt, fresh: Callable[[bytes], Path], patch: bytes) -> Attempt:
+    def _exam_sat(self) -> Exam:
+        if self._exam is None:
+            self._exam = exam_of(self.root, self.suite)
+        return self._exam
+
+    def _checked(self, made: Attempt, trees: _Trees, patch: bytes) -> Attempt:
         checks = [Check("guard", confine.OK, 0.0)]
         scores: Scores | None = None
+        exam = self._exam_sat()
 
         def ended(verdict: str, *reasons: str) -> Attempt:
             return replace(made, verdict=verdict, reasons=reasons, checks=tuple(checks), scores=scores)
 
         def failed(name: str, given: Sequence[Command]) -> Attempt | None:
             """Run a check with the patch; one that fails without it, too, says nothing about the patch."""
-            check, _ = self._run(name, given, fresh(patch))
+            check, _ = self._run(name, given, trees(patch))
             checks.append(check)
             if check.outcome == confine.OK:
                 return None
-            if self._run(name, given, fresh(b""))[0].outcome != confine.OK:
+            if self._run(name, given, trees(b""))[0].outcome != confine.OK:
                 return ended(INCONCLUSIVE, f"{name}: {check.outcome}, and without the patch it is no better")
             return ended(REJECTED, _why(check, self.time_limit_s))
 
         if stop := failed("lint", self.run.lint):
             return stop
         if self._before is None:
-            base, self._before = self._run("evals without the patch", [self.run.evals], fresh(b""))
+            base, said = self._run("evals without the patch", [self.run.evals], trees(b"", exam=True))
+            self._before = exam.graded(said)
             if self._before is None:
                 checks.append(base)
                 return ended(INCONCLUSIVE, f"nothing to compare with: {_why(base, self.time_limit_s)}")
-        check, after = self._run("evals", [self.run.evals], fresh(patch))
+        check, said = self._run("evals", [self.run.evals], trees(patch, exam=True))
         checks.append(check)
         if check.outcome != confine.OK:
             return ended(REJECTED, _why(check, self.time_limit_s))
+        after = exam.graded(said)
         if after is None:
             return ended(REJECTED, "evals: left no readable result")
-        scores = compared(self.suite.cases, self._before, after)
+        scores = compared(exam, self._before, after)
         if worse := is_worse(scores):
             return ended(REJECTED, worse)
         return failed("tests", self.run.tests) or ended(PASSED)
 
-    def _run(self, name: str, given: Sequence[Command], tree: Path) -> tuple[Check, Graded | None]:
-        """Run commands in a fresh worktree until one fails: how it went, and the grades it left, if any."""
-        seconds = 0.0
+    def _run(self, name: str, given: Sequence[Command], tree: Path) -> tuple[Check, bytes | None]:
+        """Run commands, each on a copy of the tree, until one fails: how it went, and the results it left, if any."""
+        seconds, result = 0.0, str(RESULTS / f"{self.agent}.json")
+        said: bytes | None = None
         for command in given:
             words = [
                 word.replace("{agent}", self.agent).replace("{seed}", str(self.seed)) for word in command
             ]
-            ran = confine.run(words, tree, self.time_limit_s, {"PYTHONPATH": str(tree)})
-            seconds = round(seconds + ran.seconds, 2)
+            ran = confine.run(words, tree, self.time_limit_s, [result])
+            seconds, said = round(seconds + ran.seconds, 2), ran.returned.get(result)
             if ran.outcome != confine.OK:
-                said = ran.tail.replace(str(tree), ".").replace(str(self.root), ".")
-                return Check(name, ran.outcome, seconds, said), None
-        return Check(name, confine.OK, seconds), self._grades(tree)
-
-    def _grades(self, tree: Path) -> Graded | None:
-        """What the run in the worktree answered, graded here; None when it left no readable result."""
-        file = tree / "eval/results" / f"{self.agent}.json"
-        try:
-            if file.resolve() != file or not file.is_file() or file.stat().st_size > MAX_RESULT_BYTES:
-                return None
-            rows = json.loads(file.read_bytes())["results"]
-            answers = {
-                row["id"]: row["output"] for row in rows if row["error"] is None and row["output_kept"]
-            }
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return None
-        return graded(self.suite.cases, answers)
-
-
-def graded(cases: Sequence[Case], answers: Mapping[str, Any]) -> Graded:
-    """Every case, by the graders that need no model; without an answer it is failed."""
-    grades: dict[str, tuple[float, bool]] = {}
-    for case in cases:
-        expect = [part for part in case.expect if part["grader"] != "llm_judge"]
-        if not expect:
-            continue
-        result = grade(expect, answers[case.id], case.threshold) if case.id in answers else None
-        grades[case.id] = (0.0, False) if result is None else (result.score, result.ok)
-    return grades
-
-
-def compared(cases: Sequence[Case], before: Graded, after: Graded) -> Scores:
-    """Both arms side by side."""
-    ids = [case.id for case in cases if case.id in before]
-    unseen = [case.id for case in cases if case.id in before and case.split == "holdout"]
-
-    def mean(grades: Graded, names: Sequence[str]) -> float | None:
-        return round(sum(grades[name][0] for name in names) / len(names), 6) if names else None
-
-    return Scores(
-        len(ids), len(unseen), mean(before, ids) or 0.0, mean(after, ids) or 0.0,
-        mean(before, unseen), mean(after, unseen),
-        tuple(name for name in ids if after[name][1] and not before[name][1]),
-        tuple(name for name in ids if before[name][1] and not after[name][1]),
-    )  # fmt: skip
-
-
-def is_worse(scores: Scores) -> str:
-    """Why the patched agent counts as worse; empty when it does not. Both splits: tune cases are no scapegoat."""
-    if not scores.cases:
-        return "evals: no case could be graded, so nothing shows that it is not worse"
-    for name, count, before, after in scores.arms:
-        if after < before - _TOLERANCE:
-            return f"evals: worse on {name} cases, {100 * before:.2f} -> {100 * after:.2f} points (n={count})"
-    return ""
+                return Check(name, ran.outcome, seconds, ran.tail.replace(str(self.root), ".")), None
+        return Check(name, confine.OK, seconds), said
 
 
 def _why(check: Check, time_limit_s: float) -> str:
@@ -249,26 +177,25 @@ def _why(check: Check, time_limit_s: float) -> str:
     return f"{check.name}: failed: {' / '.join(last)[-400:]}"
 
 
-@contextmanager
-def _worktrees(root: Path) -> Iterator[Callable[[bytes], Path]]:
-    """Makes throw-away worktrees at HEAD with a patch applied, outside the checkout; the one before is then gone.
+class _Trees:
+    """HEAD with and without the patch as plain folders outside the checkout: no history, and nothing to be graded by.
 
-    git is never run in one that foreign code has run in: that could have put another `.git` there.
+    A command works on a copy, so one cannot prepare the ground for the next.
     """
-    made: list[Path] = []
 
-    def fresh(patch: bytes) -> Path:
-        for tree in made:
-            shutil.rmtree(tree, ignore_errors=True)
-        git(root, "worktree", "prune")  # also those of a run that was killed
-        made.append(tree := Path(folder).resolve() / f"tree-{len(made)}")
-        git(root, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD")
-        if patch:
-            git(tree, "apply", "--whitespace=nowarn", "-", stdin=patch)
+    def __init__(self, root: Path, exam: Exam, folder: Path) -> None:
+        self.root, self.exam, self.folder = root, exam, folder
+
+    def __call__(self, patch: bytes, *, exam: bool = False) -> Path:
+        """The tree to run in: for the evals with the exam laid out."""
+        tree = self.folder / f"{'with' if patch else 'without'}-{'exam' if exam else 'all'}"
+        if not tree.exists():
+            export(patch, self.root, tree)
+            self.exam.put(tree) if exam else strip(tree)
         return tree
 
-    try:
-        with tempfile.TemporaryDirectory(prefix="ratchet-sandbox-", ignore_cleanup_errors=True) as folder:
-            yield fresh
-    finally:
-        git(root, "worktree", "prune")
+
+@contextmanager
+def _trees(root: Path, exam: Exam) -> Iterator[_Trees]:
+    with tempfile.TemporaryDirectory(prefix="ratchet-sandbox-", ignore_cleanup_errors=True) as folder:
+        yield _Trees(root, exam, Path(folder).resolve())

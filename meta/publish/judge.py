@@ -101,6 +101,14 @@ def canonical(diff: bytes, root: Path) -> bytes:
         return _written(root, env)
 
 
+def export(patch: bytes, root: Path, folder: Path) -> None:
+    """HEAD with a patch applied, as plain files in a new folder."""
+    with _scratch(root) as env:
+        if patch:
+            git(root, *_APPLY, "--cached", "-", stdin=patch, env=env)
+        git(root, "checkout-index", "--all", f"--prefix={folder}/", env=env)
+
+
 def _written(root: Path, env: Mapping[str, str]) -> bytes:
     """What an index changes against HEAD, as a patch: by plumbing, which heeds no one's taste in diffs."""
     options = ("--cached", "--patch", "--binary", "--full-index", "--no-renames")

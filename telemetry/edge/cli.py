@@ -7,7 +7,9 @@ import errno
 import functools
 import math
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,7 +99,7 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
             try:
                 if not root.is_dir():
                     raise BadInput(f"--root {root}: no such directory")
-                with working_in(root) as repo, _importing_from(root):
+                with working_in(root) as repo, _importing_from(root), _terminable():
                     return body(args, repo)
             except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -124,6 +126,19 @@ def _importing_from(root: Path) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(folder)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end a script as Ctrl-C does: through every `finally`, so that nothing temporary is left."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _ending(problem: BaseException) -> tuple[int, str]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+# The builders of the suites tell the answers: behind the walls of meta.sandbox they are gone.
+collect_ignore = [] if importlib.util.find_spec("eval.build_suites") else ["test_build_suites.py"]
 GONE = "the example was removed from this tree (python -m eval.scaffold --clear-example)"
 
 

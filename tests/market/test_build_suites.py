@@ -91,7 +91,7 @@ def test_no_wording_stands_on_both_sides_of_the_split() -> None:
 def test_every_side_has_families_of_its_own(name: str) -> None:
     with working_in(HERE):
         suite = suites.load_suite(here(), SUITES / f"{name}.jsonl")
-    tune, holdout = ({case.family for case in suite.part(half)} for half in suites.SPLITS)
+    tune, holdout = ({case.family for case in suite.part(half)} for half in suites.HALVES)
     assert not tune & holdout
     assert min(len(tune), len(holdout)) >= 4
     assert len(tune | holdout) < 0.6 * len(suite.cases), "a case is of a family that has others"

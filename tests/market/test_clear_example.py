@@ -12,6 +12,8 @@ from agents.market import DOMAIN
 from telemetry.edge.files import Repo
 from tests.after_merge import Clone
 
+pytestmark = pytest.mark.answers
+
 # Scripts in one process of the clone: importing what they stand on takes longer than most of them run.
 IN_TURN = """
 import importlib, json, sys

@@ -15,6 +15,8 @@ from meta.publish.kinds import KINDS
 from tests.conftest import REPOSITORY
 from tests.worlds.night_checkout import git
 
+pytestmark = pytest.mark.answers
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:

@@ -20,7 +20,8 @@ BUILT_IN = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer"
 
 HERE = Repo(REPOSITORY)
 
-pytestmark = pytest.mark.xdist_group("scores")  # one worker, which then scores everything once
+# One worker, which then scores everything once.
+pytestmark = [pytest.mark.xdist_group("scores"), pytest.mark.answers]
 
 
 def rates(arms: dict[str, PromptSet], *agents: str) -> Scores:

@@ -98,6 +98,7 @@ def outcomes_of(root: Path, *agents: str) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.answers
 def test_one_word_in_one_agents_rules_moves_that_agents_scores_and_no_others(root: Path) -> None:
     shipped(root)
     agents = ("macro_watcher", "geopolitical_risk", "arbitrage_finder")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import jsonschema
 import pytest
@@ -22,10 +23,11 @@ from meta.patches import recommendations
 from meta.patches import trial as patch_trial
 from meta.patches.bench import Bench
 from meta.patches.confine import Walls
+from meta.patches.exam import Scores, by_heart, is_worse
 from meta.patches.recommendations import Recommendation
 from meta.patches.report import NotTried, Report, Row, body
 from meta.patches.size import Metrics
-from meta.patches.trial import Commands, Sandbox
+from meta.patches.trial import Check, Commands, Sandbox
 from meta.publish.contents import check_body
 from meta.publish.judge import check_handover, pack
 from meta.publish.kinds import KINDS
@@ -76,11 +78,13 @@ def bench(checkout: Path, **parts: Any) -> Sandbox:
 
 
 def claims(outputs: str) -> tuple[str, ...]:
-    """Evals that write a result of their own making, all passed."""
+    """Evals that write a result of their own making, all passed; `n` is the number of a case."""
     code = f"""
 import json, pathlib
-rows = [{{"id": f"level-{{n:02}}", "output": {outputs}, "ok": True, "score": 1.0, "error": None, "output_kept": True}}
-        for n in range(16)]
+given = map(json.loads, open("eval/suites/level.jsonl"))
+numbers = {{row["id"]: row["input"]["numbers"][0] for row in given}}
+rows = [{{"id": id, "output": {outputs}, "ok": True, "score": 1.0, "error": None, "output_kept": True}}
+        for id, n in numbers.items()]
 file = pathlib.Path("eval/results/level.json")
 file.parent.mkdir()
 file.write_text(json.dumps({{"results": rows, "summary": {{"mean_score": 1.0}}}}))
@@ -88,7 +92,7 @@ file.write_text(json.dumps({{"results": rows, "summary": {{"mean_score": 1.0}}}}
     return (sys.executable, "-c", code)
 
 
-QUICK = Commands((), (), claims("[{'risk_score': 35 + 2 * n}] if 35 + 2 * n >= 40 else []"))
+QUICK = Commands((), (), claims("[{'risk_score': n}] if n >= 40 else []"))
 
 
 def status(checkout: Path) -> set[str]:
@@ -253,6 +257,42 @@ def test_patched_code_finds_no_secret(checkout: Path, monkeypatch: pytest.Monkey
     assert attempt.checks[-1].said.strip() == "none"
 
 
+@pytest.mark.parametrize("name", ["evals", "tests"])
+def test_no_answer_lies_behind_the_walls(checkout: Path, name: str) -> None:
+    """Neither in the suite, nor in how it was made, nor in git; and no name tells what a case is about."""
+    for path in ("eval/cases/level.yaml", "eval/baselines/level.md", "meta/reports/old.json"):
+        put(checkout, path, "planted-answer\n")
+    put(checkout, "eval/build_suites.py", "# planted-answer\n")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-q", "-m", "answers")
+    look = (
+        "import pathlib, sys\n"
+        "files = [path for path in pathlib.Path().rglob('*') if path.suffix not in ('.py', '.json', '')]\n"
+        "assert files and not pathlib.Path('.git').exists()\n"
+        "words = (b'planted-answer', b'set_f1', *([b'level-0'] if sys.argv[1] == 'evals' else []))\n"
+        "found = [str(path) for path in files if any(word in path.read_bytes() for word in words)]\n"
+        "sys.exit(' '.join(found) or 0)"
+    )
+    command = (sys.executable, "-c", look, name)
+    right = claims("[{'risk_score': n}] if n >= 40 else []")
+    run = Commands((), (command,), right) if name == "tests" else Commands((), (), command)
+    attempt = bench(checkout, run=run).try_patch(BETTER)
+    assert attempt.checks[-1] == Check(name, "ok", ANY)
+
+
+def test_who_knows_the_cases_by_heart_is_found_out_on_a_second_sample(checkout: Path) -> None:
+    put(checkout, "eval/build_suites.py", small.BUILDER)
+    knows = claims("[{'risk_score': n}] if n >= 40 and n in range(35, 66, 2) else []")
+    cheat = bench(checkout, run=Commands((), (), knows), _before=None)
+    exam = cheat._exam_sat()
+    assert len(exam.second) == 59
+    cheat._before = {case.id: (0.0, False) for case in exam.shown_as.values()}
+    attempt = cheat.try_patch(BETTER)
+    assert attempt.verdict == "rejected" and "it knows the cases, not the matter" in attempt.reasons[0]
+    skilled = bench(checkout, run=QUICK, _before=cheat._before, _exam=exam).try_patch(BETTER)
+    assert skilled.verdict == "passed" and skilled.scores and skilled.scores.second_after == 1.0
+
+
 def test_what_the_patched_run_says_of_its_own_score_does_not_count(checkout: Path) -> None:
     attempt = bench(checkout, run=Commands((), (), claims("[{'risk_score': -1}]"))).try_patch(BETTER)
     assert attempt.verdict == "rejected" and "50.00 -> 0.00 points" in attempt.reasons[0]
@@ -283,12 +323,11 @@ def test_a_check_that_fails_anyway_says_nothing_about_the_patch(checkout: Path) 
 
 
 def test_one_command_cannot_prepare_the_ground_for_the_next(checkout: Path) -> None:
-    plant = (
-        "import pathlib; pathlib.Path('.git').unlink(); pathlib.Path('.git').mkdir(); open('planted', 'w')"
-    )
-    found = "import pathlib, sys; sys.exit(pathlib.Path('planted').exists() or pathlib.Path('.git').is_dir())"
-    run = Commands(((sys.executable, "-c", plant),), ((sys.executable, "-c", found),), claims("[]"))
-    assert bench(checkout, run=run, _before={}).try_patch(BETTER).checks[-1].outcome == "ok"
+    plant = "import pathlib; pathlib.Path('.git').mkdir(); open('planted', 'w'); open('/tmp/planted', 'w')"
+    found = "import glob, sys; sys.exit(glob.glob('planted') + glob.glob('.git') + glob.glob('/tmp/*') or 0)"
+    right = claims("[{'risk_score': n}] if n >= 40 else []")
+    run = Commands(((sys.executable, "-c", plant),), ((sys.executable, "-c", found),), right)
+    assert bench(checkout, run=run).try_patch(BETTER).checks[-1] == Check("tests", "ok", ANY)
 
 
 def test_a_refused_patch_may_be_mended_once(checkout: Path) -> None:
@@ -377,7 +416,7 @@ def test_hostile_words_stay_words_in_the_pull_request(checkout: Path) -> None:
 @pytest.mark.parametrize("passed", [True, False])
 def test_a_huge_patch_and_many_refusals_give_a_text_that_may_be_published(passed: bool) -> None:
     asked = ("level", "@" * 2000, "#" * 2000, "P1", "<" * 2000)
-    scores = patch_trial.Scores(9, 5, 0.1, 0.2, 0.1, 0.2, ("c" * 100,) * 999, ("c" * 100,) * 999)
+    scores = Scores(9, 5, 0, 0.1, 0.2, 0.1, 0.2, None, None, ("c" * 100,) * 999, ("c" * 100,) * 999)
     metrics = Metrics(0.9, 1, 0.1, 0.0, 0.8)
     checks = (patch_trial.Check("lint", "ok", 1.0, "@" * 2000),) * 4
     said = (
@@ -394,7 +433,7 @@ def test_a_huge_patch_and_many_refusals_give_a_text_that_may_be_published(passed
     best = replace(row, verdict="passed" if passed else "rejected")
     aside = (NotTried(*asked, "!" * 2000),) * 100
     about = {"seed": 0, "git_commit": "0" * 40}
-    walls = Walls(True, True, True, "held")
+    walls = Walls(True, True, True, True, "held")
     text = body(Report(1, passed, None, 900.0, walls, "offline", (best, *[row] * 19), aside, about))
     assert list(check_body(text.encode())) == []
     assert ("Merge this patch to `level`?" in text) is passed and "How this was decided" in text
@@ -445,9 +484,19 @@ def test_help_is_quick_to_give() -> None:
     assert done.returncode == 0 and "--recommendation" in done.stdout
 
 
-def test_not_worse_means_on_all_and_on_unseen_cases() -> None:
-    even = patch_trial.Scores(10, 5, 0.5, 0.5, 0.5, 0.5, (), ())
-    assert patch_trial.is_worse(even) == ""
-    assert "worse on holdout" in patch_trial.is_worse(replace(even, after=0.6, holdout_after=0.4))
-    assert "worse on all" in patch_trial.is_worse(replace(even, after=0.4, holdout_after=0.6))
-    assert "no case" in patch_trial.is_worse(replace(even, cases=0))
+def test_not_worse_means_on_all_on_unseen_and_on_newly_drawn_cases() -> None:
+    even = Scores(10, 5, 9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, (), ())
+    assert is_worse(even) == ""
+    assert "worse on holdout" in is_worse(replace(even, after=0.6, holdout_after=0.4))
+    assert "worse on all" in is_worse(replace(even, after=0.4, holdout_after=0.6))
+    assert "worse on second sample" in is_worse(replace(even, after=0.6, second_after=0.4))
+    assert "no case" in is_worse(replace(even, cases=0))
+
+
+def test_a_gain_that_does_not_carry_over_is_known_by_heart() -> None:
+    won, nothing = [1.0] * 30 + [0.0] * 70, [0.0] * 100
+    assert "+30.0 points on the suite, +0.0 on a second sample" in by_heart(
+        "the suite", won, "a second sample", nothing
+    )
+    assert by_heart("the suite", won, "a second sample", won[5:]) == ""
+    assert by_heart("the suite", won, "a second sample", []) == ""

@@ -162,9 +162,10 @@ from telemetry.logger import log_event
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 log_event('first', 'r', 1.0)
 size = os.path.getsize('telemetry/events.jsonl')
-resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, resource.RLIM_INFINITY))
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, hard))
 log_event('lost', 'r', 1.0)
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 log_event('next', 'r', 1.0)
 """
 

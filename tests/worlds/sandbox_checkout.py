@@ -63,6 +63,19 @@ def case(number: int) -> dict[str, Any]:
     return {"id": f"level-{number:02}", "input": {"numbers": [value]}, "expect": expect}
 
 
+# A builder as the sandbox calls it: `NAME --seed S --into DIR --quiet`, other numbers than those of the suite.
+BUILDER = """
+import json, sys
+from pathlib import Path
+rows = []
+for value in range(21, 80):
+    wanted = [value + 0.5] if value >= 40 else []
+    expect = [{"grader": "set_f1", "path": "*.risk_score", "values": wanted}]
+    rows.append({"id": f"other-{value}", "input": {"numbers": [value + 0.5]}, "expect": expect})
+Path(sys.argv[5], "level.jsonl").write_text("".join(json.dumps(row) + chr(10) for row in rows))
+"""
+
+
 def diff(after: str, before: str = CODE, path: str = PATH) -> str:
     """What a model would write."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
