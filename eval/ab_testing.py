@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from math import ceil
@@ -14,11 +15,12 @@ from eval.ab import ALLOW
 from eval.trials.shards import add_shard_flags, one_at_a_time
 from telemetry.edge import cli
 from telemetry.edge.cli import set_output
-from telemetry.edge.errors import Stopped
+from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import RESULTS, Repo, here
 from telemetry.edge.records import plain
 
 SHARD_TRIALS = 2_000  # that one machine should run; a night with more is worth several
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}")
 MAX_SHARDS = 20  # machines at once on GitHub's free plan
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def ab_test_prompts(
     from eval.ab.session import Night, run_night
 
     settings = {"trials": min_trials, "min_effect": promote_if_delta}
-    night = Night(tuple(map(str, prompt_paths)), settings, quiet=True)
+    night = Night(tuple(map(str, prompt_paths)), only="prompts", settings=settings, quiet=True)
     report: dict[str, Any] = plain(run_night(here(), night))
     return report
 
@@ -43,6 +45,23 @@ def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.ab_testing")
     add = made.add_argument
     add("--prompt", action="append", default=[], metavar="FILE", help="only this prompt (repeatable)")
+    add(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="compare only this model with those asked now",
+    )
+    kinds = "prompts, or the manifest's challenger_models, only (default: both)"
+    add("--only", choices=["prompts", "models"], default="", help=kinds)
+    goal = "what another model has to be; cheaper: also not worse than by the margin (manifest)"
+    add("--goal", choices=["better", "cheaper"], help=goal)
+    add(
+        "--margin",
+        type=float,
+        metavar="M",
+        help="score that a cheaper model may cost, 0.05 is 5 points (manifest)",
+    )
     add("--trials", type=cli.whole(1), metavar="K", help="rounds tonight: trials per case and arm (manifest)")
     add("--rounds", type=cli.whole(1), metavar="N", help="rounds in all, over the nights (manifest)")
     add("--alpha", type=float, metavar="A", help="how often a useless challenger may be promoted (manifest)")
@@ -86,7 +105,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 
 def _tell(report: Report, args: argparse.Namespace) -> None:
-    from eval.ab.body import FORM, bounds, points
+    from eval.ab.body import bounds, parts, points
     from eval.ab.session import NOTHING
 
     cli.found("; ".join(_sentence(test, arm) for test, arm in report.arms) or NOTHING)
@@ -99,18 +118,18 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
         for arm in test.arms:
             verdict = "PROMOTED" if arm.promoted else arm.verdict
             lines.append(
-                f"{test.prompt} {arm.name}: {verdict}, {points(arm.effect)} points "
+                f"{test.changes} {arm.name}: {verdict}, {points(arm.effect)} points "
                 f"({bounds(arm.ci_low, arm.ci_high)}), evidence {arm.e_value:.3g}:1, "
                 f"{arm.cases_used} of {arm.cases_available} cases, {arm.rounds} rounds; {arm.reason}"
             )
         for skip in test.skipped:
             where = f" ({skip.reference})" if skip.reference else ""
-            lines.append(f"{test.prompt} {skip.variant}: not run, {skip.reason}{where}")
+            lines.append(f"{test.changes} {skip.variant}: not run, {skip.reason}{where}")
     if args.shard[1] > 1:
         lines.append("shard done; decide with --merge DIR once all are there")
     else:
-        told = "nothing was written" if report.settings.against else f"report: {FORM.markdown}"
-        lines.append(told if report.arms else NOTHING)
+        written = [f"report: {form.markdown}" for form, part in parts(report) if part.arms]
+        lines += ["nothing was written"] if report.settings.against and report.arms else written or [NOTHING]
     cli.tell(args, plain(report), *lines)
 
 
@@ -129,22 +148,23 @@ def _sentence(test: Test, arm: Arm) -> str:
 
 def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
     from agents.manifest import load_manifest
-    from eval.ab.plan import make_plan
-    from eval.ab.session import asked, settings_of
+    from eval.ab.session import asked, planned
     from eval.ledger.provenance import model_identity
 
     manifest = load_manifest(repo)
     identity = model_identity(asked(night, manifest).model())
-    plan = make_plan(repo, manifest, night.prompts, settings_of(night, manifest), identity)
+    plan = planned(repo, night, manifest, identity)
     tests, lines = [], []
     for test in plan.tests:
         names, cases = [arm.variant.name for arm in test.arms], len(test.units(plan.order))
-        about = {"prompt": test.prompt, "agents": test.agents, "challengers": names, "cases": cases}
-        tests.append({**about, "alpha": test.alpha, "skipped": test.skipped})
+        about = {"prompt": test.prompt, "model": test.model, "agents": test.agents, "challengers": names}
+        takes = list(plan.margins(test)) if test.margin and test.arms else []
+        tests.append({**about, "cases": cases, "alpha": test.alpha, "skipped": test.skipped, "takes": takes})
         lines.append(
-            f"{test.prompt}: champion against {', '.join(names) or 'nothing new'} "
+            f"{test.model or f'{test.prompt}: champion'} against {', '.join(names) or 'nothing new'} "
             f"on {cases} cases of {', '.join(test.agents)}"
         )
+        lines += [f"  {line}" for line in takes]
         lines += [f"  {skip.variant}: not run, {skip.reason}" for skip in test.skipped]
     lines.append(f"{plan.told(asked(night, manifest).max_usd)}; nothing was called or written")
     value = {
@@ -165,9 +185,15 @@ def _night(args: argparse.Namespace) -> Night:
     from eval.ab.session import Night
 
     one_at_a_time(args)
-    names = ("trials", "rounds", "alpha", "min_effect", "split", "force", "allow_unpinned", "against")
+    flags = ("trials", "rounds", "alpha", "min_effect", "split", "force", "allow_unpinned", "against")
+    names = (*flags, "goal", "margin")
+    for name in args.model:
+        if not MODEL_NAME.fullmatch(name):
+            raise BadInput(f"--model {name[:80]!r}: not a model name (letters, digits and . _ : / @ -)")
     return Night(
         prompts=tuple(args.prompt),
+        models=tuple(args.model),
+        only=args.only,
         settings={name: getattr(args, name) for name in names} | {"allow": tuple(args.allow or ())},
         ask=model_options(args),
         shard=args.shard,

@@ -2,10 +2,10 @@
 
 A prompt is explained by a decision to promote its text, or to demote the one after it, or by its lineage: where it
 started, or a hand edit that was recorded; one that has no variants was never contested. A disabled agent is explained
-by a decision to disable it. A decision only counts if what it claims holds in a commit that brought it, whether merged,
-squashed or rebased: the hashes of what changed and of the report, and a verdict that allows it. One that was reverted
-is no decision any more.
-Exit code 1 when something is unexplained. `--log` tells the history of decisions instead, and of comparisons that
+by a decision to disable it. Anybody may name a model in the manifest; where a decision moved an agent to it, that is
+told. A decision only counts if what it claims holds in a commit that brought it, whether merged, squashed or rebased:
+the hashes of what changed and of the report, and a verdict that allows it. One that was reverted is no decision any
+more. Exit code 1 when something is unexplained. `--log` tells the history of decisions instead, and of comparisons that
 kept the champion (`eval/history.jsonl`).
 """
 
@@ -33,6 +33,7 @@ WIDTH = 80  # columns of the log
 
 _REPORTS = {
     "ab_champion": REPORTS / "ab_test_report.json",
+    "ab_model": REPORTS / "model_test_report.json",
     "backtest": REPORTS / "backtest_report.json",
     "retirement": REPORTS / "retirement_report.json",
     "revival": REPORTS / "revival_report.json",
@@ -81,11 +82,23 @@ class State:
         """What it stands on; the tree stands on HEAD."""
         return replace(self, commit="HEAD" if self.commit is None else f"{self.commit}^")
 
-    def enabled(self, agent: str) -> bool | None:
-        """Whether the agent was switched on, None if it was not there."""
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as plain data."""
         from telemetry.edge.records import load_yaml
 
-        manifest = load_yaml(self.read(MANIFEST) or b"{}")
+        loaded: dict[str, Any] = load_yaml(self.read(MANIFEST) or b"{}")
+        return loaded
+
+    def models(self, agents: Sequence[str]) -> set[Any]:
+        """Which models the manifest named for these agents; None: left to the environment."""
+        from agents.manifest.edit import models
+
+        named = models(self.manifest())
+        return {named.get(agent) for agent in agents}
+
+    def enabled(self, agent: str) -> bool | None:
+        """Whether the agent was switched on, None if it was not there."""
+        manifest = self.manifest()
         usual = (manifest.get("defaults") or {}).get("enabled", True)
         found = [row.get("enabled", usual) for row in manifest.get("agents", ()) if row["name"] == agent]
         return found[0] if found else None
@@ -142,15 +155,21 @@ def _faults(path: Path, decision: Decision, then: State) -> Iterator[str]:
     report = _REPORTS.get(decision.kind)
     if report and decision.report_sha256 != then.sha256(report):
         yield f"{report} is not the report it was based on"
-    if decision.decision in ("promote", "demote"):
+    if decision.decision in ("promote", "demote") and decision.verdict.get("verdict") != decision.decision:
+        yield f"its verdict is {decision.verdict.get('verdict')!r}, not {decision.decision!r}"
+    if decision.kind == "ab_model":
+        agents, model = decision.verdict.get("agents") or (), decision.verdict.get("model")
+        if then.models(agents) != {model}:
+            yield f"{MANIFEST} did not move {', '.join(agents)} to {model} with it"
+        if not then.before().models(agents) <= {None, decision.verdict.get("model_before")}:
+            yield f"{decision.verdict.get('model_before')} was not the model that was tested against"
+    elif decision.decision in ("promote", "demote"):
         prompt = _prompt(decision)
         made = "promoted" if decision.decision == "promote" else "restored"
         if decision.after_sha256 != then.sha256(prompt):
             yield f"{prompt} is not the text that was {made}"
         if decision.before_sha256 != then.before().sha256(prompt):
             yield f"{prompt} was not the champion that was tested"
-        if decision.verdict.get("verdict") != decision.decision:
-            yield f"its verdict is {decision.verdict.get('verdict')!r}, not {decision.decision!r}"
     if decision.decision in ("disable", "revive"):
         # Not by the manifest's hash: a squash or a rebase brings together what several people changed in it.
         on = decision.decision == "revive"
@@ -187,8 +206,26 @@ def audit(repo: Repo) -> list[Finding]:
             continue
         live = sha256((repo / prompt).read_text(encoding="utf-8"))
         findings.append(_champion(prompt, live, sound, texts.origin(live)))
+    findings += [
+        Finding(spec.name, True, f"asks {spec.model} by {by}")
+        for spec in manifest.agents
+        if (by := _moved(spec.name, spec.model, sound))
+    ]
     findings += [_disabled(spec.name, sound) for spec in manifest.agents if not spec.enabled]
     return findings
+
+
+def _moved(agent: str, model: str | None, sound: Sequence[Recorded]) -> str:
+    """The decision by which an agent asks its model; a person may name any other."""
+    moves = (one for one in sound if one.decision.kind == "ab_model")
+    return next(
+        (
+            one.path
+            for one in moves
+            if agent in one.decision.verdict["agents"] and one.decision.verdict["model"] == model
+        ),
+        "",
+    )
 
 
 def _champion(prompt: str, sha256: str, sound: Sequence[Recorded], origin: Origin | None) -> Finding:
@@ -233,6 +270,9 @@ def log(repo: Repo) -> list[dict[str, Any]]:
 def _what(decision: Decision) -> str:
     from meta.evidence.told import challenger
 
+    if decision.kind == "ab_model":
+        found = decision.verdict
+        return f"move {', '.join(found.get('agents') or ())} from {found.get('model_before')} to {found.get('model')}"
     said = f"{decision.decision} {decision.subject}"
     named = "variant" in decision.verdict
     return f"{said} {challenger(decision.verdict, decision.after_sha256)}" if named else said

@@ -26,6 +26,8 @@ from telemetry.edge.text import code
 # What a workflow may pass on, by hand or from its shards, and the only form in which it reaches a command line.
 OPTIONS = {
     "prompt": re.compile(r"[A-Za-z0-9_./-]{1,120}"),
+    "model": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}"),
+    "goal": re.compile(r"better|cheaper"),
     "max_usd": re.compile(r"[0-9]{1,6}(\.[0-9]{1,4})?"),
     "merge": re.compile(r"[A-Za-z0-9_./-]{1,120}"),
 }
@@ -39,6 +41,8 @@ def parser() -> cli.Parser:
     out = SCRATCH / "handover"
     flags.add_argument("--out", type=Path, default=out, metavar="DIR", help="the hand-over")
     flags.add_argument("--prompt", default="", help="produce: only this prompt")
+    flags.add_argument("--model", default="", help="produce: compare this model with those asked now")
+    flags.add_argument("--goal", default="", help="produce: better, or cheaper and not worse")
     budget = "produce: spend at most this; empty: the manifest's budget"
     flags.add_argument("--max-usd", default="", help=budget)
     flags.add_argument("--merge", default="", metavar="DIR", help="produce: sum up the shards in DIR")

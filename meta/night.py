@@ -61,7 +61,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     stage = InPlace(root) if args.apply else Stage(root)
     with stage:
         shadow = len(manifest.enabled()) < len(manifest.agents)
-        night = steps(options, no_history(repo), shadow, anything_due(repo, manifest))
+        due, others = anything_due(repo, manifest), bool(manifest.challenger_models)
+        night = steps(options, no_history(repo), shadow, due, others)
         shown = Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:

@@ -126,6 +126,8 @@ class ABTest:
     max_p95_increase: float = 0.50
     wear_limit: int = 60  # verdicts that a holdout may give before it wants fresh cases
     wear: Literal["warn", "block"] = "warn"  # what happens beyond that
+    goal: Literal["better", "cheaper"] = "better"  # of another model; a text always has to be better
+    margin: float = 0.05  # points of score that a cheaper model may cost at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ class Manifest:
     ab_test: ABTest = ABTest()
     critique_pairs: tuple[tuple[str, str], ...] = ()  # (critic, target)
     domain: str | None = None  # a package that offers DOMAIN; see agents/domain.py
+    challenger_models: tuple[ModelSettings, ...] = ()  # compared with those that the agents ask now
     proposer: str = "ratchet"  # whose search finds challengers where a model is asked: ratchet | gepa
 
     def agent(self, name: str) -> AgentSpec:
@@ -154,7 +157,7 @@ class Manifest:
     @property
     def models(self) -> tuple[ModelSettings, ...]:
         """Every `model:` that the manifest has."""
-        return (self.model, *(spec.model_settings for spec in self.agents))
+        return (self.model, *(spec.model_settings for spec in self.agents), *self.challenger_models)
 
     def enabled(self) -> tuple[AgentSpec, ...]:
         """The agents that run."""
@@ -179,8 +182,9 @@ def load_manifest(repo: Repo) -> Manifest:
         for path in spec.prompt_paths:
             affects[path] = (*affects.get(path, ()), spec.name)
     pairs = tuple(_pairs(raw.get("critique_pairs", ()), [spec.name for spec in specs]))
+    tried = [settings_of(one) for one in raw.get("challenger_models", ())]
     about = {"agents": tuple(specs), "prompts": affects, "critique_pairs": pairs, "model": None}
-    return replace(made(Manifest, {**raw, **about}), model=usual)
+    return replace(made(Manifest, {**raw, **about, "challenger_models": tried}), model=usual)
 
 
 def _agent(entry: Mapping[str, Any], usual: ModelSettings) -> AgentSpec:

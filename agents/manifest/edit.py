@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 Path = tuple[str | int, ...]  # `("agents", 0)` is the first agent
@@ -23,6 +23,54 @@ def edited(text: str, change: Callable[[Any], None]) -> str:
     out = StringIO()
     yaml.dump(tree, out)
     return out.getvalue()
+
+
+def move(manifest: Any, names: Collection[str], model: str) -> None:
+    """Let these agents ask another model: said once, in `defaults`, where all that take theirs from there move.
+
+    What `challenger_models` says of that model goes with it; how an agent asks, stays. An agent without a prompt asks
+    no model, so it does not count.
+    """
+    said = [one for one in manifest.get("challenger_models") or () if _name(one) == model]
+    asking = [agent for agent in manifest["agents"] if agent.get("prompt")]
+    heirs = [agent["name"] for agent in asking if "model" not in agent]
+    together = bool(heirs) and all(name in names for name in heirs)
+    if together:
+        if not manifest.get("defaults"):
+            _put(manifest, list(manifest).index("agents"), "defaults", {})
+        _put(manifest["defaults"], 0, "model", _renamed(manifest["defaults"].get("model"), [*said, model][0]))
+    for agent in asking:
+        if agent["name"] in names and not (together and agent["name"] in heirs):
+            # First after its name: at its end stand the blank lines before the next.
+            _put(agent, 1, "model", _renamed(agent.get("model"), [*said, model][0]))
+
+
+def models(manifest: Any) -> dict[str, str | None]:
+    """By agent that has a prompt, the model that is named for it; None: the one that everyone asks."""
+    usual = (manifest.get("defaults") or {}).get("model")
+    asking = [agent for agent in manifest.get("agents", ()) if agent.get("prompt")]
+    return {agent["name"]: _name(agent.get("model", usual)) for agent in asking}
+
+
+def _name(model: Any) -> str | None:
+    return model.get("name") if isinstance(model, Mapping) else model
+
+
+def _renamed(old: Any, new: Any) -> Any:
+    """A `model:` with another name; prices and context belong to the name, the rest to who asks."""
+    if not isinstance(old, Mapping):
+        return new
+    kept = {key: value for key, value in old.items() if key not in ("name", "prices", "context_tokens")}
+    about = dict(new) if isinstance(new, Mapping) else {"name": new}
+    return {**about, **kept} if kept else new
+
+
+def _put(entry: Any, at: int, key: str, value: Any) -> None:
+    """In place, or at a place of its own where the text has one."""
+    if key in entry or not hasattr(entry, "insert"):
+        entry[key] = value
+    else:
+        entry.insert(at, key, value)
 
 
 def without(text: str, drop: Callable[[Path, Any], bool]) -> str:

@@ -7,6 +7,7 @@ GitHub shows loses whole sections, the least needed first, and says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from eval.ab import ALLOW
 from eval.ab.record import Arm, Flip, Report, Spend, Test
 from eval.ledger.report import Form
-from telemetry.edge.files import REPORTS
+from telemetry.edge.files import MANIFEST, REPORTS
 from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, table
 
 MAX_FLIPS = 40  # of each kind, in the body; the report has all
@@ -32,7 +33,8 @@ def body(report: Report) -> str:
         *(part for test, arm in losers for part in _evidence(test, arm, worth=-20)),
         Section(_method(report), 50, "how this was decided"),
     ]
-    return fitting(sections, str(FORM.path))
+    models = any(test.model for test in report.tests)
+    return fitting(sections, str((MODEL_FORM if models else FORM).path))
 
 
 def points(value: float) -> str:
@@ -84,13 +86,19 @@ def _passed(arm: Arm) -> str:
 
 def _ask(test: Test, arm: Arm) -> list[str]:
     cost = next((check.measured for check in arm.guardrails if check.name == "cost per case"), "")
+    shown = f"{points(arm.effect)} points"
+    if test.model:
+        asked = f"**Move from {code(test.model)} to {code(arm.name)}?** "
+        becomes = f"`model:` of {', '.join(map(code, test.agents))} in `{MANIFEST}` becomes {code(arm.name)}."
+    else:
+        asked = f"**Promote {code(test.stem)} challenger {cell(arm.name)}?** "
+        becomes = f"{code(test.prompt)} becomes challenger {cell(arm.name)} from tonight on."
+    shown_to_be = f"not worse by more than {100 * test.margin:g} points: " if test.margin else ""
     return [
-        f"**Promote {code(test.stem)} challenger {cell(arm.name)}?** "
-        f"**{points(arm.effect)} points** of score on {arm.cases_available} unseen cases "
+        f"{asked}**{shown}** of score on {arm.cases_available} unseen cases "
         f"({_percent(arm.confidence)} interval {bounds(arm.ci_low, arm.ci_high)}, a fresh pass over all of them), "
-        f"{_passed(arm)}, evidence {_odds(arm.e_value)}, cost per case {cell(cost)}.",
-        f"**If you merge:** {code(test.prompt)} becomes challenger {cell(arm.name)} from tonight on. "
-        "**To undo:** revert this commit; nothing else changes.",
+        f"{_passed(arm)}, {shown_to_be}evidence {_odds(arm.e_value)}, cost per case {cell(cost)}.",
+        f"**If you merge:** {becomes} **To undo:** revert this commit; nothing else changes.",
     ]
 
 
@@ -157,15 +165,15 @@ def _tables(test: Test, arm: Arm) -> str:
 def _evidence(test: Test, arm: Arm, worth: int = 0) -> Iterator[Section]:
     name = f"{test.stem} {arm.name}"
     yield flips_section(f"newly wrong cases of {name}", arm.newly_wrong, worth + 45)
-    yield diff_section(name, arm.diff, worth + 40)
+    yield diff_section(name, arm.diff, worth + 40, "Manifest" if test.model else "Prompt")
     yield flips_section(f"newly right cases of {name}", arm.newly_right, worth + 35)
 
 
-def diff_section(name: str, diff: str, worth: int) -> Section:
+def diff_section(name: str, diff: str, worth: int, what: str = "Prompt") -> Section:
     """What changes in a text, folded."""
     lines = diff.splitlines()
     added, gone = (sum(line[:1] == mark and line[:3] != 3 * mark for line in lines) for mark in "+-")
-    change = f"Prompt diff of {cell(name)} (+{added} -{gone} lines)"
+    change = f"{what} diff of {cell(name)} (+{added} -{gone} lines)"
     return Section(details(change, fenced(diff, "diff", MAX_DIFF)), worth, f"the diff of {name}")
 
 
@@ -202,7 +210,7 @@ def _all_comparisons(report: Report) -> str:
             rows.append([*named, "not run", "", "", "", "", cell(skip.reason, 300) + where])
     if not rows:
         return ""
-    titles = ["prompt", "challenger", "verdict", "points", "interval", "evidence", "cases", "why"]
+    titles = ["champion", "challenger", "verdict", "points", "interval", "evidence", "cases", "why"]
     text = f"### All comparisons\n\n{table(titles, rows)}"
     if report.problems:
         text += "\n\nProblems:\n" + "\n".join(f"- {cell(problem, 300)}" for problem in report.problems)
@@ -211,14 +219,15 @@ def _all_comparisons(report: Report) -> str:
 
 def _method(report: Report) -> str:
     about, settings = report.metadata, report.settings
+    alphas = sorted({f"{arm.alpha:g}" for _, arm in report.arms})
     needed = " or ".join(_odds(one) for one in sorted({arm.e_needed for _, arm in report.arms}))
     facts = [
         f"Champion and challengers ran side by side, once per case and round, up to {settings.trials} rounds a "
         f"night and {settings.rounds} in all, each in a random order fixed by seed {settings.seed}; evidence of "
         "earlier nights counts on. Agents count equally, those with fewer than 30 cases less.",
-        f'Promotion needs evidence of {needed or "enough"} against "not better" (a betting martingale, '
-        f"valid whenever it stops; error rate {settings.alpha:g} for each challenger), an effect of at least "
-        f"{points(settings.min_effect)} points, a fresh pass over all cases that agrees, and all guardrails. An "
+        f"Promotion needs evidence of {needed or 'enough'} against {_null(report)} (a betting martingale, "
+        f"valid whenever it stops; error rate {' or '.join(alphas)} for each challenger), a fresh pass over all "
+        f"cases that agrees, and all guardrails. An "
         "estimate that stopped when it looked good overstates: a promotion's effect and interval are the fresh pass's.",
         f"All of it for this mix of cases{_wear(report)}. Only the split {code(settings.split)} was used; "
         "proposals never see holdout cases.",
@@ -227,6 +236,13 @@ def _method(report: Report) -> str:
     checkout = f"git checkout {about['git_commit']}\n" if about.get("git_commit") else ""
     text = "\n".join(f"- {fact}" for fact in facts) + "\n\n" + fenced(checkout + report.command, "sh")
     return details("How this was decided, and how to reproduce it", text)
+
+
+def _null(report: Report) -> str:
+    """What had to be refuted."""
+    margin = max((test.margin for test in report.tests), default=0.0)
+    better = f'"not better", an effect of at least {points(report.settings.min_effect)} points'
+    return f'"worse by {100 * margin:g} points or more", a lower cost' if margin else better
 
 
 def _wear(report: Report) -> str:
@@ -244,3 +260,13 @@ def _odds(e_value: float) -> str:
 
 _SCHEMA = Path(__file__).parents[1] / "ab_test_report.schema.json"
 FORM = Form(REPORTS / "ab_test_report.json", _SCHEMA, Report, body)
+MODEL_FORM = replace(FORM, path=REPORTS / "model_test_report.json")
+
+
+def parts(report: Report) -> Iterator[tuple[Form[Report], Report]]:
+    """A report as it is written: texts and models are proposed apart, each by a pull request of its own."""
+    for form, about_models in ((FORM, False), (MODEL_FORM, True)):
+        tests = tuple(test for test in report.tests if bool(test.model) is about_models)
+        if tests:
+            promoted = tuple(test.changes for test in tests if test.promoted)
+            yield form, replace(report, tests=tests, promoted=promoted)

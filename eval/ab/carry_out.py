@@ -9,12 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agents.manifest import load_manifest
+from agents.manifest.edit import edited, move
 from agents.texts import variants
 from agents.texts.variants import Variants
 from eval.ab.record import Arm, Report, Test
@@ -22,7 +26,7 @@ from eval.ledger.decisions import Decision, prepared
 from eval.ledger.report import Form
 from eval.trials.journal import only_opened
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import SCRATCH, Repo, write_atomic, write_json
+from telemetry.edge.files import MANIFEST, SCRATCH, Repo, write_atomic, write_json
 from telemetry.edge.records import made, plain
 
 R = TypeVar("R")
@@ -89,8 +93,11 @@ def finish_pending(repo: Repo, form: Form[R]) -> R | None:
 
 def _apply(repo: Repo, form: Form[Any], todo: Mapping[str, Any]) -> None:
     """Everything is first written outside the tree, then moved into place: the tree changes within an instant."""
+    decisions = [Decision(**decision) for decision in todo["decisions"]]
     files = {form.path: todo["report"], form.markdown: todo["body"]}
-    files |= dict(prepared(repo, Decision(**decision)) for decision in todo["decisions"])
+    files |= dict(prepared(repo, decision) for decision in decisions)
+    if moves := [one.verdict for one in decisions if one.kind == "ab_model"]:
+        files[MANIFEST] = edited((repo / MANIFEST).read_text(encoding="utf-8"), partial(_move, moves=moves))
     for prompt, text in todo["texts"].items():
         variants.checked_text(text, prompt)
         texts = Variants(repo, prompt)
@@ -106,8 +113,18 @@ def _apply(repo: Repo, form: Form[Any], todo: Mapping[str, Any]) -> None:
     (repo / pending(form)).unlink(missing_ok=True)
 
 
+def _move(manifest: Any, moves: Sequence[Mapping[str, Any]]) -> None:
+    for verdict in moves:
+        move(manifest, verdict["agents"], verdict["model"])
+
+
 def _still_fits(repo: Repo, decision: Mapping[str, Any], texts: Mapping[str, str]) -> bool:
-    prompt = decision["verdict"]["prompt"]
+    verdict = decision["verdict"]
+    if decision["kind"] == "ab_model":
+        asked = {spec.name: spec.model for spec in load_manifest(repo).agents}
+        known = (None, verdict["model_before"], verdict["model"])
+        return all(asked.get(name, "") in known for name in verdict["agents"])
+    prompt = verdict["prompt"]
     expected = {decision["before_sha256"], decision["after_sha256"]}
     if prompt not in texts:
         return False
@@ -119,14 +136,18 @@ def _still_fits(repo: Repo, decision: Mapping[str, Any], texts: Mapping[str, str
 
 def promotion(test: Test, arm: Arm, report: Report) -> Decision:
     """The decision to promote an arm; the hash of its report comes with the report."""
+    changed: dict[str, Any] = {"prompt": test.prompt}
+    if test.model:
+        about = {"model_before": test.model, "model": arm.model}
+        changed = {**about, "agents": test.agents, "margin": test.margin}
     return Decision(
         decision="promote",
-        kind="ab_champion",
-        subject=test.stem,
+        kind="ab_model" if test.model else "ab_champion",
+        subject=re.sub(r"[^A-Za-z0-9_-]", "-", arm.model)[:64] if test.model else test.stem,
         date=report.generated_at[:10],
         before_sha256=test.champion_sha256,
         after_sha256=arm.sha256,
         report_sha256=None,
-        verdict={"prompt": test.prompt, **{name: plain(getattr(arm, name)) for name in _VERDICT}},
+        verdict=changed | {name: plain(getattr(arm, name)) for name in _VERDICT},
         metadata=report.metadata,
     )

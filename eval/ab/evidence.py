@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.manifest import AgentSpec
-from agents.texts.prompt_set import PromptSet
 from eval.ab.rounds import Archive, Case
 from telemetry import logger
 from telemetry.edge.files import EVENTS, SEALED, Repo
@@ -79,9 +77,12 @@ class Evidence:
 
 
 def gathered(
-    repo: Repo, pairs: Iterable[str], specs: Iterable[AgentSpec], prompts: PromptSet, night: str
+    repo: Repo, pairs: Iterable[str], champions: Mapping[str, tuple[str, str]], night: str
 ) -> Evidence:
-    """What the log holds about these comparisons from before `night`, and about the champion's texts."""
+    """What the log holds about these comparisons from before `night`, and about the champions.
+
+    `champions` says by agent which text (the hash of its prompts) and which model that is.
+    """
     wanted = sorted(pairs)
     if not wanted or not ((repo / EVENTS).exists() or (repo / SEALED).exists()):
         return Evidence()
@@ -102,7 +103,8 @@ def gathered(
         else:
             turns[turn.pair].append(turn)
     texts = [
-        f"(agent = {quoted(spec.name)} and prompt_hash = {quoted(prompts.hash(spec))})" for spec in specs
+        f"(agent = {quoted(agent)} and prompt_hash = {quoted(text)} and (model is null or model = {quoted(model)}))"
+        for agent, (text, model) in champions.items()
     ]
     known: list[tuple[Any, ...]] = con.execute(
         "select agent, case_id, avg(cast(score as double)) from events where"

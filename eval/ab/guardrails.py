@@ -27,16 +27,23 @@ TAIL = 0.05  # of the answers may be slower than the p95
 
 
 def guardrails(
-    pairs: Sequence[Pair], lost: int, settings: Settings, attempted: tuple[int, int, int, int]
+    pairs: Sequence[Pair],
+    lost: int,
+    settings: Settings,
+    attempted: tuple[int, int, int, int],
+    margin: float = 0.0,
 ) -> list[Guardrail]:
-    """All checks; `attempted` is (failed, all) calls of the champion, then of the challenger."""
+    """All checks; `attempted` is (failed, all) calls of the champion, then of the challenger.
+
+    With a `margin` the challenger may be worse by that much, and has to be cheaper.
+    """
     champion = [trial for pair in pairs for trial in pair.champion if trial.counted]
     challenger = [trial for pair in pairs for trial in pair.challenger if trial.counted]
     checks = [
         _enough(len(pairs), lost, settings.min_cases),
         Guardrail("unseen cases", "holdout", settings.split, settings.split == "holdout"),
-        _clearly_worse(pairs),
-        _cost(pairs, settings.max_cost_increase),
+        _clearly_worse(pairs, margin),
+        _cheaper(pairs) if margin else _cost(pairs, settings.max_cost_increase),
         _latency(champion, challenger, settings.max_p95_increase),
         _broken("schema-valid answers", pairs, "format"),
         _broken("safe answers", pairs, "safety"),
@@ -79,13 +86,13 @@ def _enough(used: int, lost: int, least: int) -> Guardrail:
     return Guardrail("cases used", f">= {least}", note, used >= least, float(used))
 
 
-def _clearly_worse(pairs: Sequence[Pair]) -> Guardrail:
+def _clearly_worse(pairs: Sequence[Pair], margin: float) -> Guardrail:
     """By score or by success rate, agent by agent."""
     worse, deepest = [], 0.0
     for agent, own in by_agents(pairs).items():
         passed = [success_rate(pair.challenger) - success_rate(pair.champion) for pair in own]
         scored = [pair.difference for pair in own]
-        if clearly_worse(passed) or clearly_worse(scored):
+        if clearly_worse(passed, margin) or clearly_worse(scored, margin):
             mean = min(fmean(passed), fmean(scored))
             deepest = min(deepest, mean)
             worse.append(f"{agent} {100 * mean:+.1f} points")
@@ -97,12 +104,17 @@ def success_rate(trials: Sequence[Trial]) -> float:
     return fmean(bool(trial.ok) for trial in trials if trial.counted)
 
 
+def _costs(pairs: Sequence[Pair]) -> tuple[list[float] | None, list[float] | None]:
+    """What a case cost the champion, and the challenger, case by case; None where any of it is unknown."""
+    before = all_known(cost_per_case([t for t in pair.champion if t.counted]) for pair in pairs)
+    after = all_known(cost_per_case([t for t in pair.challenger if t.counted]) for pair in pairs)
+    return before or None, after or None
+
+
 def _cost(pairs: Sequence[Pair], limit: float) -> Guardrail:
     """By the price; where it is unknown tokens are told, but block nobody: unknown is not zero."""
     name, shown = "cost per case", f"{limit:+.0%}"
-    before = [cost_per_case([t for t in pair.champion if t.counted]) for pair in pairs]
-    after = [cost_per_case([t for t in pair.challenger if t.counted]) for pair in pairs]
-    paid, asked = all_known(before), all_known(after)
+    paid, asked = _costs(pairs)
     if not paid or not asked:
         return Guardrail(name, shown, _tokens(pairs), True)
     if not any(paid):
@@ -111,6 +123,19 @@ def _cost(pairs: Sequence[Pair], limit: float) -> Guardrail:
     change = fmean(asked) / fmean(paid) - 1
     over = _surely([new - old * (1 + limit) for old, new in zip(paid, asked, strict=True)])
     return Guardrail(name, shown, f"{change:+.1%}", over <= 1e-12, change)
+
+
+def _cheaper(pairs: Sequence[Pair]) -> Guardrail:
+    """Surely less than the champion: what costs nobody knows how much is not cheaper."""
+    name, limit = "cost per case", "less"
+    paid, asked = _costs(pairs)
+    if not paid or not asked:
+        return Guardrail(name, limit, _tokens(pairs), False)
+    before, after = fmean(paid), fmean(asked)
+    saved = _surely([old - new for old, new in zip(paid, asked, strict=True)])
+    change = after / before - 1 if before else None
+    told = "was free" if change is None else f"{change:+.1%} (${before:.3g} -> ${after:.3g})"
+    return Guardrail(name, limit, told, saved > 0, change)
 
 
 def _tokens(pairs: Sequence[Pair]) -> str:

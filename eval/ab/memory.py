@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
-from eval.ab.body import FORM
+from agents.texts.variants import Variant
+from eval.ab.body import FORM, MODEL_FORM
 from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import decisions
 from eval.ledger.provenance import history
@@ -22,7 +24,20 @@ from telemetry.logger import SCORING_VERSION
 
 # What a line of history keeps of a comparison beside its prompt and its spend.
 KEPT: Final = (
-    *("pair", "variant", "sha256", "verdict", "promoted", "reason", "effect", "ci_low", "ci_high"),
+    *(
+        "pair",
+        "variant",
+        "sha256",
+        "model",
+        "model_asked",
+        "model_answered",
+        "verdict",
+        "promoted",
+        "reason",
+        "effect",
+        "ci_low",
+        "ci_high",
+    ),
     *(
         "confidence",
         "e_value",
@@ -60,6 +75,7 @@ def kept(test: Test, arm: Arm) -> dict[str, Any]:
     """A comparison as a line of history keeps it, whatever came of it."""
     return {
         "prompt": test.prompt,
+        "champion_model": test.model,
         "suites": test.suites,
         **{name: getattr(arm, name) for name in KEPT},
         "guardrails": {check.name: check.passed for check in arm.guardrails},
@@ -91,9 +107,12 @@ class Memory:
             if about.get("model_answered") is not None:
                 answers[str(about.get("model_asked"))] = about["model_answered"]
             if line.run_type == "ab_test":
-                known_by = {"date": line.date, "where": str(HISTORY), **_models(about)}
-                self.history += [made(Compared, {**one, **known_by}) for one in line.listed("comparisons")]
-        report = FORM.read(repo)
+                known_by = {"date": line.date, "where": str(HISTORY)}
+                self.history += [
+                    made(Compared, {**one, **known_by, **_models(one, about)})
+                    for one in line.listed("comparisons")
+                ]
+        reports = [report for form in (FORM, MODEL_FORM) if (report := form.read(repo))]
 
         def holds(one: Compared) -> bool:
             if model is not None and one.model_asked not in (None, model):
@@ -103,11 +122,11 @@ class Memory:
 
         # A promotion counts once its decision is in the tree; an unmerged one is tested again. Weakest source first,
         # so that the last one wins.
-        earlier = [one for one in (*self.history, *(compared(report) if report else ())) if holds(one)]
+        earlier = [one for one in (*self.history, *chain(*map(compared, reports))) if holds(one)]
         known = [one for one in earlier if one.verdict == "keep"]
         self.dethroned: dict[Text, str] = {}  # former champions, and the decision that replaced them
         for path, one in decisions(repo):
-            if one.kind not in ("ab_champion", "backtest"):
+            if one.kind not in ("ab_champion", "ab_model", "backtest"):
                 continue
             prompt = str(one.verdict.get("prompt", one.subject))
             if one.decision in ("promote", "demote") and one.before_sha256:
@@ -131,6 +150,15 @@ class Memory:
             one.prompt: one.sha256 for one in self.history if one.verdict == "promote" and one.promoted
         }
 
+    def refusal(self, one: Variant, champion: Variant) -> Refusal | None:
+        """The word of a person who refused it beside this champion; a model goes by its hash alone."""
+        named = (
+            no
+            for (subject, sha), no in self.refused.items()
+            if sha == one.sha256 and one.prompt in ("", subject)
+        )
+        return next((no for no in named if no.stands_beside(champion.sha256)), None)
+
     def objections(self, prompt: str) -> list[str]:
         """What people said against earlier texts of a prompt, oldest first."""
         return [one.told for (path, _), one in self.refused.items() if path == prompt and one.why]
@@ -144,9 +172,14 @@ class Memory:
 
 def compared(report: Report) -> list[Compared]:
     """The comparisons of a report."""
-    about = {"date": report.generated_at[:10], "where": str(FORM.path), **_models(report.metadata)}
-    return [made(Compared, {**kept(test, arm), **about}) for test, arm in report.arms]
+    found = []
+    for test, arm in report.arms:
+        row, form = kept(test, arm), MODEL_FORM if test.model else FORM
+        about = {"date": report.generated_at[:10], "where": str(form.path)}
+        found.append(made(Compared, {**row, **about, **_models(row, report.metadata)}))
+    return found
 
 
-def _models(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata.get(name) for name in ("model_asked", "model_answered")}
+def _models(row: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    """Who was asked, and who answered: in this comparison, else in the whole run."""
+    return {name: row.get(name) or run.get(name) for name in ("model_asked", "model_answered")}

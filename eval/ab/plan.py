@@ -1,8 +1,10 @@
 """Plans what is compared with what, on which cases, in which order: fixed before the first call.
 
 One *test* per prompt: its champion against every distinct challenger, on the cases of the enabled agents that the
-prompt affects. All tests of a night walk through the cases in one seeded random order a round, so that the champion,
-which is the control of every comparison, runs once per case and round, side by side with all that is compared with it.
+prompt affects. And one per model that agents ask now: that model against every other one that is to be tried, under the
+same prompts, on the cases of all agents that ask it. All tests of a night walk through the cases in one seeded random
+order a round, so that the champion, which is the control of every comparison, runs once per case and round, side by
+side with all that is compared with it.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.manifest import AgentSpec, Manifest
@@ -22,17 +24,21 @@ from agents.texts.variants import Variant, Variants, prompt_file
 from eval.ab.evidence import Evidence, gathered
 from eval.ab.memory import Memory, pair_of
 from eval.ab.record import Settings, Skipped
-from eval.ab.rounds import PASSES
+from eval.ab.rounds import MARGIN_ALPHA, PASSES, rounds_needed
 from eval.grading.suite import Case, Suites
 from eval.ledger.provenance import history
 from eval.ledger.wear import worn
-from eval.trials.results import all_known
+from eval.trials.results import grouped
+from eval.trials.trial import Job
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, Repo
 from telemetry.edge.git import blobs, commit_of
 from telemetry.logger import SCORING_VERSION, utc_now
+from telemetry.record.pricing import Override, Usage, cost
 
 CONTROL = "champion"  # the label of the control arm
+ONLY_ONE = "the offline model answers alike under every name"
+SMALLER = (0.03, 0.02, 0.01)  # margins that a plan tells the price of beside the one asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +55,26 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One text of one prompt, in memory."""
+    """What is tried instead of the champion, in memory: a text of a prompt, or a model under the same prompts."""
 
     label: str
     variant: Variant
     pair: str
     prompts: PromptSet
+    model: str = ""  # asked instead of the agents' own
+    price: Override | None = None  # of that model, if the manifest says it
+
+    def job(self, unit: Unit, number: int) -> Job:
+        """One trial of it."""
+        spec = replace(unit.spec, model=self.model) if self.model else unit.spec
+        return Job(self.label, self.prompts, spec, unit.case, number)
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One prompt: the champion, its challengers, and what affects whom."""
+    """One prompt or one model: the champion, its challengers, and what affects whom."""
 
-    prompt: str
+    prompt: str  # empty where models are compared
     champion: Variant
     arms: tuple[Arm, ...]
     agents: tuple[str, ...]
@@ -69,6 +82,8 @@ class Test:
     alpha: float  # of each comparison
     suites: tuple[str, ...] = ()
     wear: int = 0  # verdicts that the most worn of its holdouts has given since it last got fresh cases
+    model: str = ""  # that the agents ask now, where models are compared
+    margin: float = 0.0  # 0: has to be better; else: not worse than by this much, and cheaper
 
     def units(self, order: Sequence[Unit]) -> list[Unit]:
         """Its cases, in the common order."""
@@ -122,18 +137,36 @@ class Plan:
         return len(self.order) + sum(len(test.arms) * len(test.units(self.order)) for test in self.tests)
 
     def told(self, max_usd: float | None) -> str:
-        """What tonight's rounds may take, before anything is spent; dollars by what the last evals cost."""
-        arms = Counter(agent for test in self.tests for agent in test.agents for _ in test.arms)
-        rates = {unit.spec.name: _cost_of_a_case(self.control.repo, unit.spec.name) for unit in self.order}
-        known = all_known(rates[unit.spec.name] for unit in self.order)
-        each = (
-            0.0
-            if known is None
-            else sum(cost * (1 + arms[unit.spec.name]) for cost, unit in zip(known, self.order, strict=True))
-        )
-        usd = "at a cost that no eval has measured" if known is None else f"about ${self._rounds * each:.2f}"
+        """What tonight's rounds may take, before anything is spent; dollars by what the last evals took."""
+        each = self._usd_of_one_round()
+        usd = "at a cost that no eval has measured" if each is None else f"about ${self._rounds * each:.2f}"
         cap = "" if max_usd is None else f" (cap ${max_usd:.2f})"
         return f"at most {self.max_calls} trials tonight, {usd}{cap}; {self.max_finish} more to finish what is proven"
+
+    def margins(self, test: Test) -> Iterator[str]:
+        """What it takes to show that an equal model is not worse than by the margin, and than by smaller ones."""
+        cases, each = len(test.units(self.order)), self._usd_of_one_round(test)
+        for margin in (test.margin, *(smaller for smaller in SMALLER if smaller < test.margin)):
+            rounds = rounds_needed(margin, cases)
+            beyond = f", of {self.settings.rounds} it may have" if rounds > self.settings.rounds else ""
+            usd = "" if each is None else f", about ${rounds * each:.2f}"
+            yield f"margin {100 * margin:g} points: about {rounds} rounds{beyond}{usd} if it is equally good"
+
+    def _usd_of_one_round(self, only: Test | None = None) -> float | None:
+        tests = self.tests if only is None else (only,)
+        control = self.order if only is None else only.units(self.order)
+        trials: Counter[tuple[str, str, Override | None]] = Counter()
+        trials.update((unit.spec.name, "", None) for unit in control)
+        for test in tests:
+            units = test.units(self.order)
+            trials.update((unit.spec.name, arm.model, arm.price) for arm in test.arms for unit in units)
+        total = 0.0
+        for asked, count in trials.items():
+            cost = _cost_of_a_case(self.control.repo, self.about["provider"], *asked)
+            if cost is None:
+                return None
+            total += count * cost
+        return total
 
     def round(self, slot: int) -> list[Unit]:
         """The cases of tonight's round `slot`, in its own random order; the same seed gives the same order."""
@@ -143,16 +176,24 @@ class Plan:
 
 
 def make_plan(
-    repo: Repo, manifest: Manifest, prompt_paths: Iterable[str], settings: Settings, model: Mapping[str, Any]
+    repo: Repo,
+    manifest: Manifest,
+    prompt_paths: Iterable[str],
+    settings: Settings,
+    model: Mapping[str, Any],
+    *,
+    models: Sequence[str] = (),
+    texts: bool = True,
 ) -> Plan:
-    """Plan the tests of these prompts (none: every prompt that has a challenger); `model` names who answers."""
-    named = [str(prompt_file(repo, path)) for path in prompt_paths]
+    """Plan the tests of these prompts (none: every prompt that has a challenger), and of other `models` than those that
+    their agents ask; `model` names who answers, without `texts` only models are compared."""
+    named = list(dict.fromkeys(str(prompt_file(repo, path)) for path in prompt_paths))
     for path in named:
         if path not in manifest.prompts:
             raise BadInput(f"{path}: affects no agent of agents/manifest.yaml")
-    planner = _Planner(repo, settings, model, list(manifest.prompts))
+    planner = _Planner(repo, settings, model, manifest)
     tests, problems = [], []
-    for prompt in dict.fromkeys(named) or sorted(manifest.prompts):
+    for prompt in (named or sorted(manifest.prompts)) if texts else ():
         agents = [spec for spec in manifest.enabled() if spec.name in manifest.prompts[prompt]]
         try:
             known = [spec for spec in agents if not planner.unknown(spec)]
@@ -163,8 +204,15 @@ def make_plan(
             problems.append(str(problem))
             continue
         problems += [f"{prompt}: {skip.reason}" for skip in test.skipped if skip.sha256 is None]
-        if test.arms or test.skipped:
-            tests.append(test)
+        tests.append(test)
+    if models:
+        affected = {name for path in named or manifest.prompts for name in manifest.prompts[path]}
+        asking = grouped(
+            (spec for spec in manifest.enabled() if spec.name in affected),
+            lambda spec: [planner.model_of(spec)],
+        )
+        tests += [planner.model_test(asked, models, agents) for asked, agents in sorted(asking.items())]
+    tests = [test for test in tests if test.arms or test.skipped]
     about = {
         **model,
         "run": "ab_test",
@@ -179,9 +227,10 @@ def make_plan(
     night = f"{utc_now()[:10]} {settings.seed}"
     alone = settings.force or settings.against  # what is asked on the side neither takes nor leaves evidence
     pairs = [] if alone else [arm.pair for test in tests for arm in test.arms]
-    evidence = gathered(
-        repo, pairs, {unit.spec.name: unit.spec for unit in order}.values(), planner.control, night
-    )
+    champions = {
+        unit.spec.name: (planner.control.hash(unit.spec), planner.model_of(unit.spec)) for unit in order
+    }
+    evidence = gathered(repo, pairs, champions, night)
     about["begun"] = {pair: turns[-1].round for pair, turns in sorted(evidence.turns.items())}
     sizes = {path: len(suite.part("holdout")) for path, suite in sorted(planner.suites.loaded.items())}
     return Plan(
@@ -192,15 +241,14 @@ def make_plan(
 class _Planner:
     """What all tests of a plan share; each file is read once."""
 
-    def __init__(
-        self, repo: Repo, settings: Settings, model: Mapping[str, Any], prompts: Sequence[str]
-    ) -> None:
+    def __init__(self, repo: Repo, settings: Settings, model: Mapping[str, Any], manifest: Manifest) -> None:
         self.settings, self.model = settings, model
         self.tree = PromptSet(repo)
-        self.base = _texts_of(repo, settings.against, prompts) if settings.against else {}
+        self.base = _texts_of(repo, settings.against, list(manifest.prompts)) if settings.against else {}
         self.control = self.tree.with_overrides(self.base)
         self.suites = Suites(repo, allow_unpinned=settings.allow_unpinned)
         self.history = list(history(repo))
+        self.prices = {one.name: one.prices for one in manifest.models if one.name}
         self.memory = None if settings.force or settings.against else Memory(repo)
 
     def unknown(self, spec: AgentSpec) -> bool:
@@ -210,37 +258,77 @@ class _Planner:
         case = self.suites.load(spec.eval_suite).cases[0]
         return bool(unknown_offline(spec, self.control, case.input))
 
+    def model_of(self, spec: AgentSpec) -> str:
+        """Which model the agent asks now."""
+        return str(spec.model or self.model.get("model"))
+
     def test(self, prompt: str, agents: Sequence[AgentSpec], nobody: str) -> Test:
-        """`nobody` is why not, where there are no agents to try it on."""
+        """The texts of one prompt; `nobody` is why not, where there are no agents to try them on."""
         texts = Variants(self.control.repo, prompt)
         champion, found, unreadable = self._competing(prompt, texts)
         skipped = [Skipped(name, None, f"unreadable: {why}") for name, why in unreadable.items()]
+        asked = sorted({self.model_of(spec) for spec in agents})
+        model = {**self.model, "model": asked[0] if len(asked) == 1 else asked}
         arms = []
         for one in found:
+            pair = self._pair(champion, one, agents, model)
             if not agents:
                 skipped.append(Skipped(one.name, one.sha256, nobody))
-                continue
-            if self.memory and (prompt, one.sha256) in self.memory.dethroned:
+            elif self.memory and (decided := self.memory.dethroned.get((prompt, one.sha256))):
                 # it lost to a text that has been beaten since, or stands
-                decided = self.memory.dethroned[prompt, one.sha256]
                 skipped.append(Skipped(one.name, one.sha256, "a former champion", decided))
-                continue
-            refused = self.memory.refused.get((prompt, one.sha256)) if self.memory else None
-            if refused and refused.stands_beside(champion.sha256):
-                skipped.append(Skipped(one.name, one.sha256, refused.told, refused.reference))
-                continue
-            suites = [self.suites.load(spec.eval_suite).settled_sha256 for spec in agents]
-            pair = pair_of(champion.sha256, one.sha256, suites, self.model)
-            if self.memory and (earlier := self.memory.settled.get(pair)):
-                why = f"already decided: {earlier.verdict} on {earlier.date}"
-                skipped.append(Skipped(one.name, one.sha256, why, earlier.where))
-                continue
-            if self.memory and not self.settings.allow and (earlier := self.memory.blocked.get(pair)):
-                why = f"{earlier.reason} ({earlier.date}); --allow takes it in spite of that"
-                skipped.append(Skipped(one.name, one.sha256, why, earlier.where))
-                continue
-            prompts = self.control.with_overrides({prompt: one.text})
-            arms.append(Arm(f"{texts.live.stem}/{one.name}", one, pair, prompts))
+            elif skip := self._known(champion, one, pair):
+                skipped.append(skip)
+            else:
+                prompts = self.control.with_overrides({prompt: one.text})
+                arms.append(Arm(f"{texts.live.stem}/{one.name}", one, pair, prompts))
+        return self._made(prompt, champion, arms, agents, skipped)
+
+    def model_test(self, asked: str, models: Sequence[str], agents: Sequence[AgentSpec]) -> Test:
+        """Other models than the one that these agents ask, under the same prompts."""
+        champion, cheaper = as_variant(asked), self.settings.goal == "cheaper"
+        endpoint = {name: value for name, value in self.model.items() if name != "model"}
+        goal = {"goal": "cheaper", "margin": self.settings.margin} if cheaper else {}
+        arms, skipped = [], []
+        for one in (as_variant(name) for name in dict.fromkeys(models) if name != asked):
+            pair = self._pair(champion, one, agents, endpoint | goal)
+            if self.model.get("provider") == "offline":
+                skipped.append(Skipped(one.name, one.sha256, ONLY_ONE))
+            elif skip := self._known(champion, one, pair):
+                skipped.append(skip)
+            else:
+                arms.append(
+                    Arm(f"model/{one.name}", one, pair, self.control, one.name, self.prices.get(one.name))
+                )
+        test = replace(self._made("", champion, arms, agents, skipped), model=asked)
+        return replace(test, margin=self.settings.margin, alpha=MARGIN_ALPHA) if cheaper else test
+
+    def _pair(
+        self, champion: Variant, one: Variant, agents: Sequence[AgentSpec], model: Mapping[str, Any]
+    ) -> str:
+        suites = [self.suites.load(spec.eval_suite).settled_sha256 for spec in agents]
+        return pair_of(champion.sha256, one.sha256, suites, model)
+
+    def _known(self, champion: Variant, one: Variant, pair: str) -> Skipped | None:
+        """Why it needs no comparison any more, if it was decided before or a person said no."""
+        if self.memory and (refused := self.memory.refusal(one, champion)):
+            return Skipped(one.name, one.sha256, refused.told, refused.reference)
+        if self.memory and (earlier := self.memory.settled.get(pair)):
+            why = f"already decided: {earlier.verdict} on {earlier.date}"
+        elif self.memory and not self.settings.allow and (earlier := self.memory.blocked.get(pair)):
+            why = f"{earlier.reason} ({earlier.date}); --allow takes it in spite of that"
+        else:
+            return None
+        return Skipped(one.name, one.sha256, why, earlier.where)
+
+    def _made(
+        self,
+        prompt: str,
+        champion: Variant,
+        arms: Sequence[Arm],
+        agents: Sequence[AgentSpec],
+        skipped: Sequence[Skipped],
+    ) -> Test:
         names = tuple(spec.name for spec in agents)
         cases_of = tuple(dict.fromkeys(spec.eval_suite for spec in agents))
         wear = max((worn(self.history, suite) for suite in cases_of), default=0)
@@ -268,13 +356,24 @@ class _Planner:
         return tuple(units)
 
 
-def _cost_of_a_case(repo: Repo, agent: str) -> float | None:
-    """By its last eval, whole or not; None if there was none, or its price is unknown."""
+def as_variant(model: str) -> Variant:
+    """A model as what competes: the line of the manifest that would change."""
+    return Variant("", model, f"model: {model}\n")
+
+
+def _cost_of_a_case(
+    repo: Repo, provider: str, agent: str, model: str, price: Override | None
+) -> float | None:
+    """By its last eval, whole or not; for another model by the tokens of that eval. None if it is not known."""
     try:
         summary = json.loads((repo / RESULTS / f"{agent}.json").read_bytes())["summary"]
-        return float(summary["cost_usd"] / summary["counted"])
+        cases = summary["counted"]
+        if not model:
+            return float(summary["cost_usd"] / cases)
+        usage = Usage(*(round(summary[name] / cases) for name in ("tokens_in", "tokens_out")))
     except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
         return None
+    return cost(model, usage, provider=provider, override=price).usd
 
 
 def _texts_of(repo: Repo, revision: str, prompts: Sequence[str]) -> dict[str, str]:

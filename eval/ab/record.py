@@ -143,18 +143,21 @@ class Arm:
     newly_wrong: tuple[Flip, ...]
     lineage: Origin | None
     diff: str
+    model: str = ""  # asked instead of the champion's
+    model_asked: Any = None  # by both arms, one or a list
+    model_answered: Any = None
 
     @property
     def name(self) -> str:
-        """Letter and hash: a letter alone may have meant another text once."""
-        return name_of(self.variant, self.sha256)
+        """A model by its name, a text by letter and hash: a letter alone may have meant another text once."""
+        return self.model or name_of(self.variant, self.sha256)
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One prompt: its challengers, and the best of them (B) beside the champion (A)."""
+    """One prompt, or one model: its challengers, and the best of them (B) beside the champion (A)."""
 
-    prompt: str
+    prompt: str  # empty where models are compared
     agents: tuple[str, ...]
     champion_sha256: str
     challenger: str | None
@@ -169,11 +172,18 @@ class Test:
     skipped: tuple[Skipped, ...]
     suites: tuple[str, ...] = ()
     wear: int = 0  # verdicts that its most worn holdout has given since it last got fresh cases
+    model: str = ""  # that the agents ask now, where models are compared
+    margin: float = 0.0  # 0: had to be better; else not worse than by this much, and cheaper
 
     @property
     def stem(self) -> str:
-        """The prompt's name as a person says it."""
-        return PurePosixPath(self.prompt).stem
+        """What competes, as a person says it: the prompt's name, or the model's."""
+        return self.model or PurePosixPath(self.prompt).stem
+
+    @property
+    def changes(self) -> str:
+        """What a promotion changes: the prompt, or the model that is asked."""
+        return self.model or self.prompt
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from eval.ab.guardrails import by_agents, cost_per_case, guardrails, p95, succes
 from eval.ab.rounds import Result
 from eval.ab.run import Board, Comparison, Pair, mean_score
 from eval.ab.sequential import LOWER_SHARE, interval
+from eval.ledger.provenance import one_or_list, seen_in
 from eval.trials.results import all_known
 from eval.trials.trial import Trial
 from telemetry.edge.text import MAX_PREVIEW, cut, redact
@@ -42,7 +43,9 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> recor
     promoted = best is not None and best.verdict == "promote"
     for place, arm in enumerate(arms):
         if arm.verdict == "promote" and best is not None:
-            still = f"better than the champion, but {best.variant} is better still"
+            still = (
+                f"{compared[place].match.rules.claim} than the champion, but {best.variant} is better still"
+            )
             arms[place] = replace(arm, promoted=True) if place == at else replace(arm, reason=still)
     score_a, score_b = _scores(pairs)
     by_agent = by_agents(pairs)
@@ -62,6 +65,8 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> recor
         skipped=test.skipped,
         suites=test.suites,
         wear=test.wear,
+        model=test.model,
+        margin=test.margin,
     )
 
 
@@ -70,7 +75,8 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
     champion, challenger = _attempts(one, board)
     failed, failed_too = (sum(not trial.counted for trial in arm) for arm in (champion, challenger))
     attempted = failed, len(champion), failed_too, len(challenger)
-    checks = guardrails(pairs, len(one.lost), board.plan.settings, attempted)
+    checks = guardrails(pairs, len(one.lost), board.plan.settings, attempted, one.test.margin)
+    seen = seen_in([*champion, *challenger])
     verdict, reason = _verdict(one, board, result, champion, challenger, checks)
     signs = [pair.difference for pair in pairs]
     wins, losses = sum(d > 1e-9 for d in signs), sum(d < -1e-9 for d in signs)
@@ -112,6 +118,9 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         newly_wrong=flips(pairs, right=False),
         lineage=origins.get(variant.sha256),
         diff=text_diff(one.test.champion.text, variant.text, variant.name),
+        model=one.arm.model,
+        model_asked=one_or_list(seen.model_asked),
+        model_answered=one_or_list(seen.model_answered),
     )
 
 
@@ -135,6 +144,11 @@ def _verdict(
             "inconclusive",
             f"{unreadable:.0%} of the answers of both arms could not be read: is it the right model?",
         )
+    if one.unpriced and undecided:
+        return (
+            "inconclusive",
+            "what it costs is not known, so nobody can say that it is cheaper: give its price",
+        )
     if board.stopped and undecided:
         return "inconclusive", "the run stopped early; run it again to go on"
     if settings.split != "holdout" and not undecided:
@@ -145,8 +159,8 @@ def _verdict(
         return "inconclusive", f"its holdout has given {one.test.wear} verdicts: add fresh cases"
     failing = [f"{check.name} {check.measured}, limit {check.limit}" for check in checks if not check.passed]
     if failing:
-        return "blocked", f"better, but {'; '.join(failing)}"
-    return "promote", one.match.test.reason
+        return "blocked", f"{one.match.rules.claim}, but {'; '.join(failing)}"
+    return "promote", f"{one.match.rules.claim}, beyond reasonable doubt"
 
 
 def _share(trials: Sequence[Trial], of: Callable[[Trial], bool]) -> float:

@@ -21,6 +21,7 @@ from eval.grading.judge import Judge
 from eval.trials.journal import Journal
 from eval.trials.pool import run_all
 from eval.trials.progress import Progress
+from eval.trials.results import all_known
 from eval.trials.shards import Shards
 from eval.trials.trial import Job, Trial
 
@@ -66,6 +67,7 @@ class Comparison:
                 min_effect=settings.min_effect,
                 min_cases=settings.min_cases,
                 seed=settings.seed,
+                margin=test.margin,
                 family=family.__getitem__,
             ),
             plan.evidence.archive(),
@@ -75,6 +77,7 @@ class Comparison:
         )  # cases on which an arm had no answer for reasons of infrastructure
         self.seen: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
         self.fresh: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
+        self.unpriced = False  # it should be cheaper, and nobody knows what it costs
         self._place = 0
         played = self._replayed(plan.evidence.turns.get(arm.pair, ()))
         self.first = self.match.rounds + 1  # the round that tonight begins or goes on with
@@ -111,7 +114,7 @@ class Comparison:
     @property
     def open(self) -> bool:
         """Whether it still wants rounds tonight."""
-        return self.match.open and bool(self._turns)
+        return self.match.open and bool(self._turns) and not self.unpriced
 
     @property
     def pairs(self) -> list[Pair]:
@@ -151,6 +154,8 @@ class Comparison:
                         log_turn(turn)
             if self.match.open and (not self._turns or self._turns[0][0] != number):
                 self.match.end_round()
+                if self.test.margin:
+                    self._count_the_cost()
         while self._finishing:
             number, unit = self._finishing[0]
             champion, challenger = (
@@ -162,6 +167,14 @@ class Comparison:
             self.match.finish(unit.key, champion.score, challenger.score)
             if champion.counted and challenger.counted:
                 self._see(self.fresh[unit.key], champion, challenger)
+
+    def _count_the_cost(self) -> None:
+        """More rounds of a model that should be cheaper, and is not, would be money for nothing."""
+        costs = [[trial.cost_usd for pair in self.seen.values() for trial in pair[arm]] for arm in (0, 1)]
+        paid, asked = map(all_known, costs)
+        self.unpriced = not paid or not asked
+        if paid and asked and fmean(asked) >= fmean(paid):
+            self.match.dropped = f"not cheaper: ${fmean(paid):.3g} -> ${fmean(asked):.3g} a case"
 
     def begin_finish(self) -> None:
         """Plan the fresh pass over all cases."""
@@ -211,10 +224,10 @@ class Board:
                 running = [
                     one
                     for one in nights
-                    if unit.key in one.units and slot <= one.last - one.first and (one.match.open or of > 1)
+                    if unit.key in one.units and slot <= one.last - one.first and (one.open or of > 1)
                 ]
                 jobs = [Job(CONTROL, plan.control, unit.spec, unit.case, self._number(plan.begun + slot))]
-                jobs += [self._job(one, unit, one.number(one.first + slot)) for one in running]
+                jobs += [one.arm.job(unit, one.number(one.first + slot)) for one in running]
                 turn = (slot + at) % len(jobs)
                 if running:
                     yield from jobs[turn:] + jobs[:turn]
@@ -230,7 +243,7 @@ class Board:
                 running = [one for one in proven if unit.key in one.units]
                 number_of = self._number(FINISH + number)
                 jobs = [Job(CONTROL, self.plan.control, unit.spec, unit.case, number_of)]
-                jobs += [self._job(one, unit, number_of) for one in running]
+                jobs += [one.arm.job(unit, number_of) for one in running]
                 turn = (number + at) % len(jobs)
                 for job in jobs[turn:] + jobs[:turn] if running else ():
                     if job.identity not in self.finished:
@@ -238,9 +251,6 @@ class Board:
 
     def _number(self, number: int) -> int:
         return 0 if self.plan.deterministic else number
-
-    def _job(self, one: Comparison, unit: Unit, number: int) -> Job:
-        return Job(one.arm.label, one.arm.prompts, unit.spec, unit.case, number)
 
 
 def run(

@@ -6,19 +6,20 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agents.domain import domain_of
 from agents.llm_client import ModelOptions
 from agents.manifest import Manifest, load_manifest
 from agents.texts.variants import Variants
 from eval.ab import report as ab_report
-from eval.ab.body import FORM, body
+from eval.ab.body import FORM, MODEL_FORM, body, parts
 from eval.ab.carry_out import carry_out, finish_pending, only_one, promotion
 from eval.ab.memory import Memory, compared, kept
-from eval.ab.plan import Plan, make_plan
+from eval.ab.plan import ONLY_ONE, Plan, make_plan
 from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
 from eval.ab.run import Board, merge, run
 from eval.ledger.provenance import GitState, append_history, model_identity, replay_metadata, seen_in
@@ -41,6 +42,8 @@ class Night:
     """One run as asked for; None means: as the manifest says."""
 
     prompts: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()  # only these are compared, with those that the agents ask now
+    only: Literal["", "prompts", "models"] = ""  # empty: prompts, and the manifest's `challenger_models`
     settings: dict[str, Any] = field(default_factory=dict)
     ask: ModelOptions = field(default_factory=ModelOptions)
     shard: tuple[int, int] = (1, 1)
@@ -55,19 +58,20 @@ def run_night(repo: Repo, night: Night) -> Report:
     with only_one(repo, f"ab_test-{part}-of-{of}" if sharded else "ab_test"):
         aside = bool(night.settings.get("against"))  # a question on the side: nothing is carried out
         if not sharded and not aside:
-            unfinished = finish_pending(repo, FORM)
-            if unfinished is not None and not night.settings.get("force"):
-                _announce(unfinished)
-                return unfinished
+            unfinished = [done for form in (FORM, MODEL_FORM) if (done := finish_pending(repo, form))]
+            if unfinished and not night.settings.get("force"):
+                _announce(unfinished[-1])
+                return unfinished[-1]
         git = GitState(repo)
         manifest = load_manifest(repo)
         board = _measured(repo, night, manifest)
         report = _report(night, manifest, board, git)
         if board.plan.arms and not sharded and not aside:
             texts = {(arm.variant.prompt, arm.variant.sha256): arm.variant.text for arm in board.plan.arms}
-            won = {test.prompt: texts[test.prompt, arm.sha256] for test, arm in report.winners}
-            decided = [promotion(test, arm, report) for test, arm in report.winners]
-            carry_out(repo, FORM, report, decided, won)
+            won = {test.prompt: texts[test.prompt, arm.sha256] for test, arm in report.winners if test.prompt}
+            for form, told in parts(report):
+                decided = [promotion(test, arm, told) for test, arm in told.winners]
+                carry_out(repo, form, told, decided, {} if form is MODEL_FORM else won)
             _remember(repo, report, board)
         _announce(report, night.shard)
         return report
@@ -75,21 +79,38 @@ def run_night(repo: Repo, night: Night) -> Report:
 
 def _measured(repo: Repo, night: Night, manifest: Manifest) -> Board:
     """The trials of this night: from the shards, or run here, or in part from the journal."""
-    settings = settings_of(night, manifest)
     if night.merge is not None:
         shards = read_shards(repo, night.merge)
-        return merge(make_plan(repo, manifest, night.prompts, settings, shards.model), shards)
+        return merge(planned(repo, night, manifest, shards.model), shards)
     ask = asked(night, manifest)
-    models = [spec.model for spec in manifest.enabled()]
+    models = [*(spec.model for spec in manifest.enabled()), *challengers(night, manifest)]
     model = ask.model(models, domain_of(repo, manifest.agents).analysts)
-    plan = make_plan(repo, manifest, night.prompts, settings, model_identity(model))
+    plan = planned(repo, night, manifest, model_identity(model))
     if not plan.arms:
         return Board(plan)
     if not night.quiet:
         print(f"A/B: {plan.told(ask.max_usd)}", file=sys.stderr)
-    path = repo / journal_file(ASIDE if settings.against else JOURNAL, SHARDS, night.shard)
-    with Journal(path, plan.about, resume=not settings.force) as journal:
+    path = repo / journal_file(ASIDE if plan.settings.against else JOURNAL, SHARDS, night.shard)
+    with Journal(path, plan.about, resume=not plan.settings.force) as journal:
         return run(plan, model, journal, ask, night.shard, quiet=night.quiet)
+
+
+def planned(repo: Repo, night: Night, manifest: Manifest, model: Mapping[str, Any]) -> Plan:
+    """What is compared this night; `model` names who answers."""
+    models = challengers(night, manifest)
+    if night.models and model.get("provider") == "offline":
+        needs = "OPENAI_API_KEY or OPENAI_BASE_URL"
+        raise BadInput(f"--model {night.models[0]}: needs an endpoint ({needs}); {ONLY_ONE}")
+    texts = not night.models and night.only != "models"
+    settings = settings_of(night, manifest)
+    return make_plan(repo, manifest, night.prompts, settings, model, models=models, texts=texts)
+
+
+def challengers(night: Night, manifest: Manifest) -> tuple[str, ...]:
+    """The models to be tried: those that were asked for, else the manifest's; none beside a question about a prompt."""
+    about_prompts = night.only == "prompts" or night.prompts or night.settings.get("against")
+    listed = () if about_prompts and night.only != "models" else manifest.challenger_models
+    return night.models or tuple(one.name for one in listed if one.name)
 
 
 def settings_of(night: Night, manifest: Manifest) -> Settings:
@@ -101,6 +122,8 @@ def settings_of(night: Night, manifest: Manifest) -> Settings:
         raise BadInput(f"--alpha {settings.alpha}: must lie between 0 and 0.5")
     if not 0 <= settings.min_effect < 1:
         raise BadInput(f"--min-effect {settings.min_effect}: must lie in 0..1")
+    if not 0 < settings.margin <= 0.5:
+        raise BadInput(f"--margin {settings.margin}: must lie between 0 and 0.5 (0.05 is 5 points)")
     return settings
 
 
@@ -121,7 +144,7 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
     origins = {
         row.sha256: row
         for test in plan.tests
-        if test.arms
+        if test.arms and test.prompt
         for row in Variants(plan.control.repo, test.prompt).lineage()
     }
     tests = ab_report.found(board, origins)
@@ -147,7 +170,7 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
         generated_at=metadata["generated_at"],
         status="stopped" if board.stopped else "complete",
         stop_reason=board.stopped,
-        promoted=tuple(test.prompt for test in tests if test.promoted),
+        promoted=tuple(test.changes for test in tests if test.promoted),
         settings=plan.settings,
         spend=spend,
         command=_command(plan),
@@ -161,9 +184,13 @@ def _command(plan: Plan) -> str:
     """What to type to get the same run again."""
     settings = plan.settings
     words = ["python", "-m", "eval.ab_testing"]
-    for test in plan.tests:
-        if test.arms:
-            words += ["--prompt", test.prompt]
+    models = dict.fromkeys(arm.model for arm in plan.arms if arm.model)
+    texts = [test.prompt for test in plan.tests if test.arms and test.prompt]
+    for flag, values in (("--prompt", texts), ("--model", models if not texts else ())):
+        for value in values:
+            words += [flag, value]
+    if any(test.margin for test in plan.tests):
+        words += ["--goal", settings.goal, "--margin", f"{settings.margin:g}"]
     words += [
         "--trials",
         str(settings.trials),
@@ -210,12 +237,18 @@ def _remember(repo: Repo, report: Report, board: Board) -> None:
 
 def _announce(report: Report, shard: tuple[int, int] = (1, 1)) -> None:
     """To GitHub: the step outputs and the job summary."""
-    set_output("promoted", "true" if report.promoted else "false")
-    set_output("prompts", json.dumps(report.promoted))
+    prompts, models = (
+        [test.changes for test, _ in report.winners if bool(test.model) is it] for it in (False, True)
+    )
+    set_output("promoted", "true" if prompts else "false")
+    set_output("prompts", json.dumps(prompts))
+    set_output("moved", "true" if models else "false")
     problems = "".join(f"\n- {cell(problem, 300)}" for problem in report.problems)
     if shard[1] > 1:
         job_summary(f"### A/B test, shard {shard[0]} of {shard[1]}\n\n{report.spend.trials} trials.")
     elif report.tests:
         job_summary(body(report))
     else:
-        job_summary(f"### A/B test\n\n{NOTHING.capitalize()}: no prompt has a new challenger.\n{problems}")
+        job_summary(
+            f"### A/B test\n\n{NOTHING.capitalize()}: no prompt and no model has a new challenger.\n{problems}"
+        )

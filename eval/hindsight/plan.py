@@ -115,7 +115,7 @@ def _standing(repo: Repo, settings: Settings, today: date) -> dict[str, tuple[st
         prompt = str(one.verdict.get("prompt", ""))
         if one.decision == "demote":
             last.pop(prompt, None)
-        elif one.decision == "promote" and one.before_sha256 not in (None, one.after_sha256):
+        elif prompt and one.decision == "promote" and one.before_sha256 not in (None, one.after_sha256):
             last[prompt] = (str(path), one)
     return {prompt: found for prompt, found in last.items() if found[1].date >= oldest}
 

@@ -98,7 +98,7 @@ def replay_metadata(
         "scoring_version": SCORING_VERSION,
         "suites": dict(suites),
         "prompts": dict(prompts),
-        **{name: _one_or_list(getattr(seen, name)) for name in Seen.__slots__},
+        **{name: one_or_list(getattr(seen, name)) for name in Seen.__slots__},
         "seed": seed,
         "packages": dict(packages()),
         **more,
@@ -168,5 +168,6 @@ def packages() -> Mapping[str, str]:
     return MappingProxyType(versions)
 
 
-def _one_or_list(values: tuple[Any, ...]) -> Any:
+def one_or_list(values: tuple[Any, ...]) -> Any:
+    """The one value there is, all of several, None of none."""
     return list(values) if len(values) > 1 else next(iter(values), None)

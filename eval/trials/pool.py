@@ -75,7 +75,7 @@ async def run_trials(
     """Run jobs, at most `concurrency` at once, and yield trials as they finish."""
     judge = judge or Judge(model)
     recorder = Recorder(model)
-    agents: dict[tuple[int, str], BaseAgent] = {}
+    agents: dict[tuple[int, str, str | None], BaseAgent] = {}
     running: set[asyncio.Task[Trial]] = set()
     finished: deque[asyncio.Task[Trial]] = deque()
     wake = asyncio.Event()
@@ -101,7 +101,7 @@ async def run_trials(
                 if row and row["score"] is not None:  # one that an outage spoilt is run again
                     yield from_row(row)
                     continue
-                place = (id(job.prompts), job.spec.name)
+                place = (id(job.prompts), job.spec.name, job.spec.model)
                 if place not in agents:
                     agents[place] = build(job.spec, job.prompts, recorder)
                 task = asyncio.create_task(one(job, agents[place]))

@@ -30,7 +30,9 @@ def kept(repo: Repo) -> Iterator[dict[str, Any]]:
 
 
 def challenger(verdict: Mapping[str, Any], sha256: str | None = None) -> str:
-    """The text by letter and hash, as far as it was recorded."""
+    """A model by its name, a text by letter and hash, as far as it was recorded."""
+    if model := verdict.get("model"):
+        return str(model)
     return name_of(str(verdict.get("variant") or ""), sha256 or str(verdict.get("sha256") or "")).strip()
 
 
@@ -55,7 +57,7 @@ def evidence(verdict: Mapping[str, Any]) -> str:
 
 
 def _stem(row: Mapping[str, Any]) -> str:
-    return PurePosixPath(str(row.get("prompt") or "?")).stem
+    return str(row.get("champion_model") or PurePosixPath(str(row.get("prompt") or "?")).stem)
 
 
 def _points(value: object) -> str:

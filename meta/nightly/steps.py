@@ -46,12 +46,12 @@ class Result:
 
 
 def steps(
-    options: Sequence[str], replay: bool, shadow: bool = False, backtest: bool = False
+    options: Sequence[str], replay: bool, shadow: bool = False, backtest: bool = False, models: bool = False
 ) -> tuple[Step, ...]:
     """The night in order; `options` go to every script that calls a model.
 
     `shadow`: there are disabled agents. They run beside the others, and one that recovered is proposed for revival.
-    `backtest`: enough cases have come in since a promotion to test it again.
+    `backtest`: enough cases have come in since a promotion to test it again. `models`: there are others to try.
     """
 
     def asking(module: str, *flags: str) -> tuple[tuple[str, ...], ...]:
@@ -67,13 +67,16 @@ def steps(
         Step("revival", "asking who earns their keep again", (("meta.retirement", "--revive"),),
              needs=("shadow",), kind="revival"),
     )  # fmt: skip
+    others = Step("models", "trying other models", asking("eval.ab_testing", "--only", "models"),
+                  kind="ab_model", look="python -m meta.audit --log")  # fmt: skip
     night: tuple[Step, ...] = (
         Step("agents", "running the agents", agents, look=f"{OUTPUTS}/"),
         Step("evals", "grading them on their suites", asking("eval.harness", "--resume"), look=f"{RESULTS}/"),
         Step("drift", "asking whether champions have become worse", (("eval.drift", "--tell-only"),),
              needs=("evals",), look=str(RESULTS / "drift.json"), only_data=True),
-        Step("A/B", "testing challengers against champions", asking("eval.ab_testing"), kind="ab_champion",
-             look="python -m meta.audit --log"),
+        Step("A/B", "testing challengers against champions", asking("eval.ab_testing", "--only", "prompts"),
+             kind="ab_champion", look="python -m meta.audit --log"),
+        *((others,) if models else ()),
         Step("rollup", "summing up telemetry", (("telemetry.rollup",),), look=str(SUMMARY), only_data=True),
         Step("critiques", "letting agents critique each other", asking("meta.critique_loops"),
              needs=("agents",), kind="critiques"),

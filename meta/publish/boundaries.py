@@ -101,7 +101,9 @@ def _content(
     change: Change, kind: Kind, head: Head, after: Head, decisions: Sequence[Decision]
 ) -> Iterator[str]:
     yield from contents.check_text(change)
-    if change.path == contents.MANIFEST:
+    if change.path == contents.MANIFEST and kind.name == "ab_model":
+        yield from contents.check_models(change, after(f"{kind.report}.json"), decisions)
+    elif change.path == contents.MANIFEST:
         yield from contents.check_manifest(change, decisions)
     elif change.path.endswith(".json"):
         yield from contents.check_json(change, head(_schema(change.path, kind)))

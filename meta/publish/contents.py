@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
+from agents.manifest.edit import move
 from telemetry.edge.errors import BadInput
 from telemetry.edge.records import load_yaml
 from telemetry.edge.text import MAX_BODY, redact, unseen
@@ -139,12 +140,13 @@ def check_demotion(change: Change, head: Head) -> Iterator[str]:
 def check_manifest(change: Change, decided: Sequence[Decision]) -> Iterator[str]:
     """Nothing but `enabled:` flips, each by a decision, and never of an agent that is sensitive in execution."""
     try:
-        before, after = load_yaml(change.before or b"{}"), load_yaml(change.after or b"{}")
+        before, after = _manifests(change)
         old, new = _by_name(before), _by_name(after)
-    except (BadInput, TypeError, KeyError, AttributeError) as error:
+        same = _without("enabled", before) == _without("enabled", after)
+    except _NO_MANIFEST as error:
         yield f"is not a manifest: {' '.join(str(error).split())[:200]}"
         return
-    if _without_flags(before) != _without_flags(after):
+    if not same:
         yield "changes more than `enabled:`"
         return
     default = (before.get("defaults") or {}).get("execution_sensitive", False)
@@ -159,12 +161,45 @@ def check_manifest(change: Change, decided: Sequence[Decision]) -> Iterator[str]
             yield f"flips {name} without a decision to {act} it"
 
 
-def _by_name(manifest: dict[str, list[dict[str, object]]]) -> dict[object, dict[str, object]]:
+def check_models(change: Change, report: bytes | None, decided: Sequence[Decision]) -> Iterator[str]:
+    """Exactly this: `model:` of the agents that the report tested becomes the model that it promoted for them."""
+    try:
+        before, after = _manifests(change)
+        moves = list(_moves(json.loads(report or b"{}")))
+        for agents, model in moves:
+            move(before, agents, model)
+        told = [(one["verdict"]["agents"], one["verdict"]["model"]) for one in decided]
+    except (*_NO_MANIFEST, ValueError, RecursionError) as error:
+        yield f"is not a manifest, or comes without its report: {' '.join(str(error).split())[:200]}"
+        return
+    if before != after:
+        wanted = "; ".join(f"{', '.join(agents)} to {model}" for agents, model in moves) or "none"
+        yield f"changes something else than `model:` as the report promotes it ({wanted})"
+    if told != moves:
+        yield "comes with other decisions than the report's"
+
+
+def _moves(report: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
+    """The agents that a report tested, and the model that it promoted for them."""
+    for test in report.get("tests", ()):
+        for arm in test["arms"]:
+            if arm["promoted"] is True and arm["verdict"] == "promote" and arm["model"] and test["model"]:
+                yield list(map(str, test["agents"])), str(arm["model"])
+
+
+_NO_MANIFEST = (BadInput, TypeError, KeyError, AttributeError)  # what a manifest of another shape raises
+
+
+def _manifests(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
+    return load_yaml(change.before or b"{}"), load_yaml(change.after or b"{}")
+
+
+def _by_name(manifest: dict[str, Any]) -> dict[object, dict[str, object]]:
     return {entry["name"]: entry for entry in manifest["agents"]}
 
 
-def _without_flags(manifest: dict[str, list[dict[str, object]]]) -> dict[str, object]:
-    agents = [{k: v for k, v in entry.items() if k != "enabled"} for entry in manifest["agents"]]
+def _without(field: str, manifest: dict[str, Any]) -> dict[str, object]:
+    agents = [{k: v for k, v in entry.items() if k != field} for entry in manifest["agents"]]
     return {**manifest, "agents": agents}
 
 

@@ -222,10 +222,13 @@ def headline(kind: Kind, decisions: Sequence[Decision]) -> str:
 
 
 def _line(decision: Decision) -> str:
-    subject = re.sub(r"[^\w-]", "", str(decision.get("subject", "")))[:64]
-    said = f"{_VERBS[str(decision['decision'])]} {subject}"
     verdict = decision.get("verdict")
     found = verdict if isinstance(verdict, dict) else {}
+    if decision.get("kind") == "ab_model":
+        said = f"Move to {re.sub(r'[^A-Za-z0-9._:/-]', '', str(found.get('model', '')))[:100]}"
+    else:
+        subject = re.sub(r"[^\w-]", "", str(decision.get("subject", "")))[:64]
+        said = f"{_VERBS[str(decision['decision'])]} {subject}"
     effect, low, high = (found.get(name) for name in ("effect", "ci_low", "ci_high"))
     if isinstance(effect, int | float) and isinstance(low, int | float) and isinstance(high, int | float):
         said += f": {100 * effect:+.1f} points (95 % CI {100 * low:.1f}..{100 * high:.1f})"

@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.manifest import edit
 from agents.manifest.edit import without
 
 TEXT = """# Top.
@@ -77,3 +78,53 @@ def test_the_rest_reads_as_before(keys: set[str], places: set[int]) -> None:
     if "agents" in wanted:
         wanted["agents"] = [agent for place, agent in enumerate(wanted["agents"]) if place not in places]
     assert yaml.safe_load(without(TEXT, drop)) == wanted
+
+
+MODELS = """\
+version: 1
+model: {name: old, temperature: 0}  # what everyone asks
+challenger_models: [{name: new, prices: {prompt_per_mtok: 1, completion_per_mtok: 2}}, other]
+agents:
+  - name: a
+    prompt: a.md
+
+  # b thinks for itself
+  - name: b
+    prompt: b.md
+    model: {name: own, prices: {prompt_per_mtok: 9, completion_per_mtok: 9}, timeout_s: 5}
+
+  - name: c
+    prompt: c.md
+
+  - name: counts
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "asked", "lines"),
+    [
+        (["a", "c"], {"a": "other", "b": "own", "c": "other"}, ["defaults:", "  model: other"]),
+        (["a"], {"a": "other", "b": "own", "c": None}, ["    model: other"]),
+        (
+            ["b"],
+            {"a": None, "b": "other", "c": None},
+            ["    model:", "      name: other", "      timeout_s: 5"],
+        ),
+    ],
+)
+def test_a_move_to_another_model_changes_nothing_else(
+    names: list[str], asked: dict[str, str | None], lines: list[str]
+) -> None:
+    moved = edit.edited(MODELS, lambda tree: edit.move(tree, names, "other"))
+    assert edit.models(yaml.safe_load(moved)) == asked
+    assert [line for line in moved.splitlines() if line not in MODELS.splitlines()] == lines
+    plain = yaml.safe_load(MODELS)
+    edit.move(plain, names, "other")
+    assert plain == yaml.safe_load(moved)  # what the guard expects is what is written
+
+
+def test_a_move_takes_along_what_is_said_of_the_new_model() -> None:
+    plain = yaml.safe_load(MODELS)
+    edit.move(plain, ["b"], "new")
+    prices = {"prompt_per_mtok": 1, "completion_per_mtok": 2}
+    assert plain["agents"][1]["model"] == {"name": "new", "prices": prices, "timeout_s": 5}

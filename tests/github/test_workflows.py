@@ -92,6 +92,7 @@ def test_a_schedule_without_dispatch_is_a_problem() -> None:
 
 CALLERS = {
     "prompt_ab_test": "ab_champion",
+    "model_ab_test": "ab_model",
     "agent_retirement": "retirement",
     "agent_revival": "revival",
     "cross_critiques": "critiques",
@@ -114,7 +115,7 @@ def test_a_caller_names_its_pull_request_as_the_kind_does(name: str, kind: str) 
         assert given["draft"] == "${{ inputs.mode == 'disable' }}"
     else:
         assert given.get("draft", False) is form.draft
-    assert {"prompt", "max_usd", "merge"} & set(given) == set(form.options)
+    assert {"prompt", "model", "goal", "max_usd", "merge"} & set(given) == set(form.options)
 
 
 def test_disabling_shares_the_branch_of_reporting_but_is_a_draft() -> None:

@@ -382,3 +382,56 @@ def test_the_sandbox_edits_what_the_manifest_says_and_nothing_beside_it() -> Non
         change("agents/own/calm.py", "x", "y"),
         manifest={"agents": [{**entry, "sandbox_editable": True}]},
     )
+
+
+ASKING = "agents: [{name: a, prompt: a.md}, {name: b, prompt: b.md}, {name: c, prompt: c.md, model: x}]\n"
+TESTED = {"model": "old", "agents": ["a"], "arms": [{"promoted": True, "verdict": "promote", "model": "new"}]}
+
+
+def moving(after: str, report: Any = None, agents: tuple[str, ...] = ("a",), kind: str = "ab_model") -> str:
+    """What the guard says to a change of the manifest that comes with that report and its decision."""
+    told = json.dumps({"tests": [TESTED]} if report is None else report)
+    verdict = {"agents": list(agents), "model": "new"}
+    decision = json.loads(repo.decision("promote", "ab_model", "new")) | {"verdict": verdict}
+    decision["report_sha256"] = hashlib.sha256(told.encode()).hexdigest()
+    return problems(
+        kind,
+        change("agents/manifest.yaml", after, ASKING),
+        change(f"{KINDS[kind].report}.json", told),
+        change("meta/decisions/2026-11-16-ab_model-new.json", json.dumps(decision)),
+    )
+
+
+MOVED = ASKING.replace("a.md", "a.md, model: new")
+
+
+def test_a_model_changes_for_the_agents_that_were_tested_to_the_one_that_was_promoted() -> None:
+    assert moving(MOVED) == ""
+    all_heirs = TESTED | {"agents": ["a", "b"]}
+    assert moving(f"defaults: {{model: new}}\n{ASKING}", {"tests": [all_heirs]}, ("a", "b")) == ""
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        MOVED.replace("new", "dearer"),
+        MOVED.replace("b.md", "b.md, model: new"),
+        MOVED.replace("b.md", "b.md, enabled: false"),
+        MOVED.replace("model: x", "model: new"),
+        f"defaults: {{model: new}}\n{ASKING}",
+        f"budget: {{max_usd: 9}}\n{MOVED}",
+        ASKING,
+        "agents: 7\n",
+        "- 1\n",
+    ],
+)
+def test_no_other_change_of_the_manifest_comes_with_a_model(after: str) -> None:
+    assert "agents/manifest.yaml: " in moving(after)
+
+
+def test_a_model_needs_the_report_that_promoted_it_and_the_same_decision() -> None:
+    lost = TESTED | {"arms": [{"promoted": False, "verdict": "promote", "model": "new"}]}
+    for report in ({"tests": [lost]}, {}, {"tests": [{"arms": 1}]}, []):
+        assert "agents/manifest.yaml: " in moving(MOVED, report)
+    assert "comes with other decisions" in moving(MOVED, agents=("a", "b"))
+    assert "changes more than `enabled:`" in moving(MOVED, kind="retirement_disable")

@@ -82,7 +82,7 @@ def test_a_true_improvement_is_found_in_a_few_nights_and_a_repeated_row_counts_o
     assert verdicts[-1] == "promote" and len(verdicts) > 1 and only(report)["finished"]
 
 
-def test_an_archive_counts_only_from_enough_evals_of_the_same_text(
+def test_an_archive_counts_only_from_enough_evals_of_the_same_text_and_model(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from agents.manifest import load_manifest
@@ -93,18 +93,18 @@ def test_an_archive_counts_only_from_enough_evals_of_the_same_text(
     (spec,) = load_manifest(repo).agents
     prompts = PromptSet(repo)
 
-    def graded(case: str, score: float, text: str) -> None:
+    def graded(case: str, score: float, text: str, model: str = "now") -> None:
         with logger.source("eval"):
-            logger.log_event(
-                spec.name, "r", 1.0, kind="evaluation", case_id=case, score=score, ok=True, prompt_hash=text
-            )
+            fields = {"case_id": case, "score": score, "ok": True, "prompt_hash": text, "model": model}
+            logger.log_event(spec.name, "r", 1.0, kind="evaluation", **fields)
 
     monkeypatch.chdir(root)
     for score in (0.0, 1.0, 1.0, 1.0, 1.0):
         graded("often", score, prompts.hash(spec))
         graded("other text", score, "0" * 12)
+        graded("other model", score, prompts.hash(spec), "before")
     graded("once", 1.0, prompts.hash(spec))
-    found = evidence.gathered(repo, ["0" * 16], [spec], prompts, "tonight")
+    found = evidence.gathered(repo, ["0" * 16], {spec.name: (prompts.hash(spec), "now")}, "tonight")
     assert dict(found.means) == {(spec.name, "often"): 0.8}
 
 
