@@ -95,7 +95,7 @@ def _jobs(repo: Repo) -> Iterator[Job]:
             continue
         texts = {arm: {spec.prompt: file.read_text("utf-8")} for arm, file in files.items()}
         arms = {arm: live.with_overrides(texts.get(arm, {})) for arm in ARMS}
-        for case in suites.load(spec.eval_suite).cases:
+        for case in suites.load(spec.eval_suite).part("all"):
             for arm, prompts in arms.items():
                 yield Job(arm, prompts, spec, case)
 

@@ -3,7 +3,7 @@
 What would be a pull request on GitHub becomes a local branch of the same name with one commit; the checked-out tree
 is left as it was (`--apply` works in place instead). A finished step is not repeated the same day, a failing one is
 reported while the independent ones go on. `--nights N` simulates N nights on a scratch copy, merging each night's
-changes, and draws how the champions' score develops.
+changes, for several seeds, and draws how the champions' score develops.
 Exit codes: 0 done, 1 a step failed, 2 bad input, 3 a step stopped early (budget, outage).
 """
 
@@ -30,6 +30,9 @@ def parser() -> cli.Parser:
     add = parse.add_argument
     add("--apply", action="store_true", help="work in place, leave the changes in the tree")
     add("--nights", type=cli.whole(1), default=0, metavar="N", help="simulate N nights on a scratch copy")
+    add(
+        "--seeds", type=cli.whole(1), default=5, metavar="N", help="of --nights: so often, from --seed on (5)"
+    )
     add("--again", action="store_true", help="repeat the steps that are done already")
     add_model_flags(parse, seed="of the A/B order and the offline noise")
     return parse

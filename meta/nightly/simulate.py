@@ -2,7 +2,7 @@
 
 Each night tests the waiting challengers, promotes what is better, and proposes new ones; every change is merged, as if
 a person had agreed to all of it. The score is the mean over agents of the share of *holdout* cases their champion
-passes: cases that no proposal has ever seen.
+passes: cases that no proposal has ever seen. One seed is one story; the band is what all of them tell.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from meta.nightly.stage import IDENTITY, InPlace
@@ -36,28 +37,82 @@ SIMULATED = (
 )  # what changes prompts; the world stands still meanwhile
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The champions' pass rates after so many nights."""
+
+    night: int
+    agents: Mapping[str, float]
+
+    @property
+    def mean(self) -> float:
+        """Every agent counting equally."""
+        return fmean(self.agents.values())
+
+
 def simulate(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> int:
-    """Run the nights, save curve and picture in the checkout, and tell how far it went."""
+    """Run the nights of every seed, save curve and picture in the checkout, and tell how far it went."""
     root = repo.root.resolve()
-    curve: list[dict[str, Any]] = []
+    seeds = [args.seed + number for number in range(args.seeds)]
+    runs = [_run(root, args, options, seed) for seed in seeds]
+    curve, best = [over_seeds(points) for points in zip(*runs, strict=True)], best_known(repo)
+    value = {
+        "seeds": seeds,
+        "provider": "offline",
+        "best_known": best,
+        "means": {str(seed): [point.mean for point in run] for seed, run in zip(seeds, runs, strict=True)},
+        "nights": curve,
+    }
+    write_json(root / CURVE, value)
+    write_atomic(root / PICTURE, draw(curve, best))
+    cli.tell(args, {**value, "picture": str(PICTURE)}, told(curve, best), f"Picture: {PICTURE}")
+    return cli.OK
+
+
+def told(curve: Sequence[Mapping[str, Any]], best: float | None) -> str:
+    """How far it went, from the lowest seed to the highest."""
+    first, last = curve[0]["mean"], curve[-1]
+    spread = f"{100 * last['low']:.1f} .. {100 * last['high']:.1f}"
+    said = f"{100 * first:.1f} % -> {100 * last['mean']:.1f} % ({spread}) in {len(curve) - 1} nights"
+    if best is None or best <= first:
+        return said
+    ways = " .. ".join(f"{(last[end] - first) / (best - first):.0%}" for end in ("low", "high"))
+    return f"{said}, {ways} of the way to the best known prompts ({100 * best:.1f} %)"
+
+
+def over_seeds(points: Sequence[Point]) -> dict[str, Any]:
+    """The same night of all seeds."""
+    means = [point.mean for point in points]
+    agents = {name: fmean(point.agents[name] for point in points) for name in points[0].agents}
+    span = {"mean": fmean(means), "low": min(means), "high": max(means)}
+    return {"night": points[0].night, **span, "agents": agents}
+
+
+def best_known(repo: Repo) -> float | None:
+    """What the best known prompts pass of the holdout cases; None unless every agent that is graded has one."""
+    from agents.manifest import load_manifest
+    from eval.scores_table import scores
+
+    found = scores(repo)
+    graded = [spec.name for spec in load_manifest(repo).enabled() if spec.eval_suite]
+    known = [found[name]["best"]["holdout"] for name in graded if name in found]
+    return fmean(known) if known and len(known) == len(graded) else None
+
+
+def _run(root: Path, args: argparse.Namespace, options: Sequence[str], seed: int) -> list[Point]:
+    """The nights of one seed."""
+    run: list[Point] = []
     with tempfile.TemporaryDirectory(prefix="ratchet-nights-") as scratch:
         copy = Path(scratch) / "copy"
         git(root, "clone", "--quiet", "--no-hardlinks", str(root), str(copy))
         for night in range(args.nights + 1):
-            scores = holdout_scores(copy, Path(scratch))
-            mean = sum(scores.values()) / len(scores)
-            curve.append({"night": night, "mean": mean, "agents": scores})
-            _say(args, f"after {night} nights: {100 * mean:.1f} % of holdout cases")
+            run.append(Point(night, holdout_scores(copy, Path(scratch))))
+            _say(args, f"seed {seed}, after {night} nights: {100 * run[-1].mean:.1f} % of holdout cases")
             if night < args.nights:
-                _one_night(copy, args, [*options, "--seed", str(args.seed + night)], night)
+                _one_night(copy, args, [*options, "--seed", str(seed + night)], night)
                 git(copy, "add", "--all")
                 git(copy, *IDENTITY, "commit", "--quiet", "--allow-empty", "-m", f"Night {night + 1}")
-    write_json(root / CURVE, {"seed": args.seed, "provider": "offline", "nights": curve})
-    draw(curve, root / PICTURE)
-    first, last = 100 * curve[0]["mean"], 100 * curve[-1]["mean"]
-    told = f"{first:.1f} % -> {last:.1f} % ({last - first:+.1f} points) in {args.nights} nights"
-    cli.tell(args, {"curve": curve, "picture": str(PICTURE)}, told, f"Picture: {PICTURE}")
-    return cli.OK
+    return run
 
 
 def _one_night(copy: Path, args: argparse.Namespace, options: Sequence[str], night: int) -> None:
@@ -92,8 +147,8 @@ def holdout_scores(copy: Path, scratch: Path) -> dict[str, float]:
     return {agent: float(result["summary"]["success_rate"]) for agent, result in found.items()}
 
 
-def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """The mean as a bold line, each agent as a thin one with its name at the end."""
+def draw(curve: Sequence[Mapping[str, Any]], best: float | None = None) -> bytes:
+    """The mean as a bold line in its band over the seeds, each agent as a thin line with its name at the end."""
     from matplotlib.ticker import MaxNLocator
 
     from telemetry.read import figures
@@ -102,8 +157,14 @@ def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> None:
     means = [100 * point["mean"] for point in curve]
     figure, axes = figures.canvas(
         f"Champions improve by pull request: {means[0]:.0f} % to {means[-1]:.0f} %",
-        "share of unseen cases passed by the live prompts; black is the mean over agents; every proposal merged",
+        "unseen cases passed by the live prompts; black: mean over agents, grey: from the lowest seed to the highest",
     )
+    if best is not None:
+        axes.axhline(100 * best, color=figures.FAINT, linewidth=1, linestyle=(0, (4, 3)))
+        above = (nights[-1] / 2, 100 * best + 0.6)
+        axes.annotate(f"best known prompts {100 * best:.0f}", above, color=figures.FAINT, fontsize=9)
+    low, high = ([100 * point[end] for point in curve] for end in ("low", "high"))
+    axes.fill_between(nights, low, high, step="post", color=figures.INK, alpha=0.18, linewidth=0)
     lines = {agent: [100 * point["agents"][agent] for point in curve] for agent in curve[0]["agents"]}
     ends = {"all agents": means[-1]} | {agent: scores[-1] for agent, scores in lines.items()}
     places = _apart(ends, least=(max(map(max, lines.values())) - min(map(min, lines.values()))) / 18)
@@ -115,13 +176,13 @@ def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> None:
     beside: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points", "annotation_clip": False}
     beside |= {"va": "center", "fontsize": 9}
     for name, place in places.items():
-        told, weight = f"{name} {ends[name]:.0f}", "bold" if name == "all agents" else "normal"
-        axes.annotate(told, (nights[-1], place), color=colours[name], fontweight=weight, **beside)
+        label, weight = f"{name} {ends[name]:.0f}", "bold" if name == "all agents" else "normal"
+        axes.annotate(label, (nights[-1], place), color=colours[name], fontweight=weight, **beside)
     axes.set_xlabel("nights")
     axes.set_ylabel("holdout cases passed, %")
     axes.set_xlim(0, max(1, nights[-1]))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    write_atomic(path, figures.png(figure))
+    return figures.png(figure)
 
 
 def _apart(places: Mapping[str, float], least: float) -> dict[str, float]:

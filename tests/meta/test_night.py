@@ -295,12 +295,15 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_the_champions_improve_on_cases_that_no_proposal_has_seen(checkout: Path) -> None:
-    done = python(checkout, "meta.night", "--nights", "2", "--seed", "7", "--json")
+    done = python(checkout, "meta.night", "--nights", "2", "--seed", "7", "--seeds", "2", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    means = [point["mean"] for point in told["curve"]]
+    means = [point["mean"] for point in told["nights"]]
     assert means[-1] - means[0] >= 0.05
     assert means == sorted(means)
+    assert told["seeds"] == [7, 8] and told["best_known"] is None
+    ends = [run[-1] for run in told["means"].values()]
+    assert (told["nights"][-1]["low"], told["nights"][-1]["high"]) == (min(ends), max(ends))
     assert (checkout / told["picture"]).read_bytes().startswith(b"\x89PNG")
     assert git(checkout, "status", "--porcelain") == ""
     assert git(checkout, "branch", "--list", "meta/*") == ""
