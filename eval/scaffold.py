@@ -1,20 +1,27 @@
-"""Starts a new agent without code: manifest entry, prompt, output schema and a pinned starter suite, ready to run.
+"""Starts a new agent without code: manifest entry, prompt, output schema and a pinned suite, ready to run.
 
-`--clear-example` takes out the agents that Ratchet ships with, and all that is theirs: show, ask, remove.
+The suite is a starter on your own rows (`--inputs file:data/tickets.csv`), or one that you bring: a promptfoo config,
+the samples of OpenAI's evals, a table with a column of right answers (`--from FILE`). `--clear-example` takes out
+the agents that Ratchet ships with, and all that is theirs: show, ask, remove.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import functools
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import INPUTS, MANIFEST, SUITES, Repo, write_atomic, write_json
+from telemetry.edge.files import MANIFEST, Repo
+
+if TYPE_CHECKING:
+    from agents.domain import Domain
+    from agents.manifest import Feed
+    from eval.scaffolding.imported import Imported
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -23,7 +30,22 @@ def parser() -> cli.Parser:
     made = cli.Parser(__doc__, prog="python -m eval.scaffold")
     add, named = made.add_argument, "of the new agent: a-z, 0-9 and _, starting with a letter"
     add("name", nargs="?", metavar="NAME", help=named)
-    add("--inputs", metavar="KIND", help="what it reads (default: the domain's first starter)")
+    add("--inputs", metavar="WHERE", help="file:PATH, call:MODULE:FUNCTION, http:URL or a kind of the domain")
+    add("--by-day", metavar="COL", help="the column with a row's date: an agent gets one day's rows")
+    add(
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="FILE",
+        help="a suite: promptfoo .yaml/.json, .jsonl or .csv",
+    )
+    many = functools.partial(add, action="append", default=[], metavar="COL")
+    many("--input", help="of a table: a column that the agent is given (repeatable)")
+    many("--expected", help="of a table: a column with the right answer (repeatable)")
+    add("--family", metavar="COL", help="of a table: rows that share this stand on one side of the split")
+    add("--match", choices=("equals", "starts-with", "contains"), help="how a table's answers are compared")
+    prompt = "its text, such as from a prompt store; the second and later ones become challengers"
+    add("--prompt-file", action="append", default=[], type=Path, metavar="FILE", help=prompt)
     add("--clear-example", action="store_true", help="remove the shipped agents and all that is theirs")
     add("--yes", action="store_true", help="... without asking")
     return made
@@ -35,17 +57,20 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         raise BadInput("give either the NAME of a new agent or --clear-example (see --help)")
     if args.clear_example:
         return _clear_example(args, repo)
-    written = scaffold(repo, args.name, args.inputs)
+    made, written = scaffold(repo, args)
     steps = next_steps(repo, args.name)
-    if args.json:
-        value = {"agent": args.name, "written": [str(path) for path in written], "next": list(steps.values())}
-        print(json.dumps(value))
-    elif not args.quiet:
-        print(f"{args.name} is ready:")
-        for path in written:
-            print(f"  {path}")
-        for what, command in steps.items():
-            print(f"{what + ':':18} {command}")
+    keep = f"git add {' '.join(map(str, written))} && git commit -m 'Add {args.name}'"
+    lost = made.left_out.lines()
+    told = [
+        f"{args.name} is ready, {len(made.cases)} cases:",
+        *(f"  {path}" for path in written),
+        *made.notes,
+    ]
+    told += ["Not carried over:", *(f"  {line}" for line in lost)] if lost else []
+    told += [f"{what + ':':18} {command}" for what, command in {**steps, "keep it": keep}.items()]
+    value = {"agent": args.name, "written": [str(path) for path in written], "cases": len(made.cases)}
+    value |= {"left_out": made.left_out.lines(most=10**9), "notes": list(made.notes)}
+    cli.tell(args, value | {"next": list(steps.values()), "keep": keep}, *told)
     return cli.OK
 
 
@@ -93,87 +118,75 @@ def next_steps(repo: Repo, name: str) -> dict[str, str]:
     }
 
 
-def scaffold(repo: Repo, name: str, kind: str | None = None) -> list[Path]:
-    """Write the files of a new agent, the manifest last; nothing stays if the manifest would not load."""
-    from agents.domain import load_domain
+def scaffold(repo: Repo, args: argparse.Namespace) -> tuple[Imported, list[Path]]:
+    """Make what was asked for, and write its files; nothing stays if the manifest would not load."""
+    from agents.domain import IMPROVING, load_domain
     from agents.manifest import load_manifest
-    from agents.model.schema import record
-    from eval.grading import suite as suites
+    from eval.scaffolding.rows import feed_of, from_feed
+    from eval.scaffolding.write import write
+
+    name = args.name
+    if not NAME.fullmatch(name):
+        raise BadInput(f"NAME {name!r}: must be a-z, 0-9 and _, start with a letter, at most 64 characters")
+    domain = load_domain(load_manifest(repo).domain)
+    feed = feed_of(args.inputs, args.by_day) if args.inputs else None
+    title = name.replace("_", " ").capitalize()
+    if not args.source:
+        for flag in ("input", "expected", "family", "match", "prompt_file"):
+            if getattr(args, flag):
+                raise BadInput(f"--{flag.replace('_', '-')}: only with --from FILE")
+    inputs: str | Feed = feed or args.inputs or name
+    if args.source:
+        made, sample, origin = _imported(args), not args.inputs, str(args.source)
+        if not args.inputs and (name in domain.inputs or name in IMPROVING):
+            inputs = f"{name}_sample"
+    elif feed:
+        made, sample, origin = from_feed(feed, repo.root, title), False, feed.name
+    else:
+        inputs, made = _starter(domain, args.inputs, name, title)
+        sample, origin = domain.open_source is None, inputs
+    return made, write(repo, name, made, inputs, sample=sample, origin=origin)
+
+
+def _starter(domain: Domain, kind: str | None, name: str, title: str) -> tuple[str, Imported]:
+    """The domain's starter for a kind of input, or the one for any."""
+    from eval.scaffolding.imported import Imported
     from eval.scaffolding.starter import STARTERS
 
-    domain = load_domain(load_manifest(repo).domain)
     starters = STARTERS if domain.open_source is None else domain.starters()
     if not starters:
         raise BadInput(f"{MANIFEST}: domain: none that has a starter for a new agent")
     kind = kind or next(iter(starters))
     if kind not in starters:
-        raise BadInput(f"--inputs {kind}: must be one of {', '.join(starters)}")
+        others = "file:PATH, call:MODULE:FUNCTION or http:URL"
+        raise BadInput(f"--inputs {kind}: must be one of {', '.join(starters)}, or {others}")
     starter = starters[kind]
-    paths = {
-        "prompt": Path(f"agents/prompts/{name}.md"),
-        "output_schema": Path(f"agents/schemas/{name}.json"),
-        "eval_suite": SUITES / f"{name}.jsonl",
-    }
-    _refuse_taken(repo, name, list(paths.values()))
-    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    one_item = {**draft, "title": f"One item of {name}'s output", **record(**starter.properties)}
-    root = repo.root
-    sample = INPUTS / f"{kind}.json"  # something to run it on at once, where no domain has a source
-    samples = [sample] if domain.open_source is None and not (root / sample).exists() else []
-    lock = root / SUITES / suites.LOCK
-    before = {file: file.read_bytes() if file.exists() else None for file in (root / MANIFEST, lock)}
-    try:
-        title = name.replace("_", " ").capitalize()
-        write_atomic(root / paths["prompt"], starter.prompt.replace("{title}", title))
-        write_json(root / paths["output_schema"], one_item)
-        cases = list(starter.cases(name))
-        for path in samples:
-            write_json(root / path, cases[0]["input"])
-        suites.write_suite(repo, paths["eval_suite"], cases)
-        suites.pin(repo, [paths["eval_suite"]])
-        write_atomic(root / MANIFEST, with_agent((root / MANIFEST).read_text("utf-8"), name, kind, paths))
-        load_manifest(repo)
-    except BaseException:
-        for path in (*paths.values(), *samples):
-            (root / path).unlink(missing_ok=True)
-        for file, content in before.items():
-            if content is None:
-                file.unlink(missing_ok=True)
-            else:
-                write_atomic(file, content)
-        raise
-    return [*paths.values(), *samples, SUITES / suites.LOCK, MANIFEST]
+    return kind, Imported(
+        [starter.prompt.replace("{title}", title)], starter.properties, list(starter.cases(name))
+    )
 
 
-def with_agent(manifest: str, name: str, kind: str, paths: dict[str, Path]) -> str:
-    """The manifest's text with one more agent, comments and layout kept."""
-    from agents.manifest.edit import edited
+def _imported(args: argparse.Namespace) -> Imported:
+    """The suite that the user brings, whichever tool it is from."""
+    from eval.scaffolding.imported import read_text
 
-    def append(tree: Any) -> None:
-        tree["agents"].append(
-            {
-                "name": name,
-                "module": "agents.prompted",
-                "callable": "PromptedAgent.run",
-                "inputs": kind,
-                **{key: path.as_posix() for key, path in paths.items()},
-            }
-        )
-        tree["agents"].yaml_set_comment_before_after_key(len(tree["agents"]) - 1, before="\n")
+    source: Path = args.source
+    prompts = [read_text(path) for path in args.prompt_file]
+    if source.suffix in (".yaml", ".yml", ".json"):
+        if args.input or args.expected or args.match or args.family:
+            raise BadInput(
+                f"{source}: --input, --expected, --family and --match are for tables (.csv, .jsonl)"
+            )
+        from eval.scaffolding.promptfoo import from_promptfoo
 
-    return edited(manifest, append)
+        return from_promptfoo(source, prompts)
+    from eval.scaffolding.tables import Columns, from_rows, from_samples
 
-
-def _refuse_taken(repo: Repo, name: str, paths: list[Path]) -> None:
-    from agents.manifest import load_manifest
-
-    if not NAME.fullmatch(name):
-        raise BadInput(f"NAME {name!r}: must be a-z, 0-9 and _, start with a letter, at most 64 characters")
-    if any(spec.name == name for spec in load_manifest(repo).agents):
-        raise BadInput(f"{MANIFEST}: there is an agent {name!r} already")
-    for path in paths:
-        if (repo / path).exists():
-            raise BadInput(f"{path}: exists already; remove it or choose another name")
+    if source.suffix not in (".csv", ".jsonl"):
+        raise BadInput(f"{source}: must be a promptfoo config (.yaml, .yml, .json), .jsonl or .csv")
+    if source.suffix == ".jsonl" and not (args.input or args.expected):
+        return from_samples(source, args.match, prompts)
+    return from_rows(source, Columns(args.input, args.expected, args.family, args.match), prompts)
 
 
 if __name__ == "__main__":

@@ -110,15 +110,15 @@ class Suites:
             raise BadInput(f"{path}: cannot read the suite ({problem.strerror})") from None
         digest = hashlib.sha256(data).hexdigest()
         pinned = _lock(file.parent / LOCK).get(file.name, {}).get("sha256")
-        if check:  # a broken case is told before a missing pin: it has to be mended first
-            _cases(data, path, check=True)
+        # A broken case is told before a missing pin: it has to be mended first.
+        checked = _cases(data, path, check=True) if check else None
         if pinned != digest and not self.allow_unpinned:
             since = f"changed since it was pinned ({pinned[:12]} -> {digest[:12]})" if pinned else ""
             mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
             why = f"suite {path.stem} {since or 'is not pinned'}"
             raise BadInput(f"{path}: {why}; if that is intended: {mend}")
         # What is pinned was checked when it was pinned, and the hash says it is the same.
-        cases = _cases(data, path, check=pinned != digest)
+        cases = checked or _cases(data, path, check=pinned != digest)
         return Suite(file.stem, path, digest, pinned == digest, cases)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from eval import scaffold
+from eval.scaffolding import write
 from telemetry.edge import cli
 from tests.worlds.toy_shop import ToyShop
 
@@ -74,7 +75,7 @@ def test_a_failure_midway_leaves_the_checkout_as_it_was(
     def broken(*_: object) -> str:
         return "agents: []\n"
 
-    monkeypatch.setattr(scaffold, "with_agent", broken)
+    monkeypatch.setattr(write, "with_agent", broken)
     assert scaffold.main(["port_watch"]) == cli.BAD_INPUT
     assert {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()} == before
 

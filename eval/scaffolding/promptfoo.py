@@ -1,0 +1,350 @@
+"""Reads a promptfoo config: its prompts, tests, variables and assertions become one agent's prompts and suite.
+
+promptfoo writes the variables into the prompt; here the prompt is the instruction and the variables are data, handed
+over as JSON beside it: `{{question}}` becomes the name of a field. A variable that no prompt mentions (an expected
+answer, say) is not given to the agent there, and not here either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from eval.scaffolding import assertions
+from eval.scaffolding.assertions import NotCarried, as_text, in_a_cell
+from eval.scaffolding.imported import ANSWER, Case, Imported, LeftOut, family_of, finished, read_text, slug
+from eval.scaffolding.tables import read_rows
+from telemetry.edge.errors import BadInput
+from telemetry.edge.records import load_yaml
+
+MAX_COMBINATIONS: Final = 1_000  # cases that the lists among one test's variables may make
+_CONFIG: Final = {"description", "prompts", "tests", "defaultTest", "scenarios", "tags", "$schema"}
+_TEST: Final = {"description", "vars", "assert", "threshold", "metadata", "options"}
+_PLACE: Final = re.compile(r"\{\{-?\s*([A-Za-z_]\w*(?:\.\w+)*)\s*-?\}\}")
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_CODE: Final = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".py", ".rb", ".sh", ".go", ".exe")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """One test with its defaults, its variables single values."""
+
+    where: str
+    id: str
+    family: str | None
+    given: Row
+    about: Row
+
+
+def from_promptfoo(path: Path, prompts: Sequence[str]) -> Imported:
+    """The suite of a config; `prompts` instead of its own, which may stand in somebody's prompt store."""
+    config = load_yaml(read_text(path))
+    if not isinstance(config, Mapping) or not config.keys() & {"tests", "scenarios"}:
+        raise BadInput(f"{path}: no promptfoo config: it has neither tests nor scenarios")
+    return _Reader(path, config).read(prompts)
+
+
+class _Reader:
+    def __init__(self, path: Path, config: Row) -> None:
+        self.path, self.config, self.left_out = path, config, LeftOut()
+        self.folder = path.parent.resolve()
+
+    def read(self, prompts: Sequence[str]) -> Imported:
+        for name in self.config.keys() - _CONFIG:
+            self.left_out.add(f"{name} of the config")
+        own = [self._said(text) for text in self._prompts(self.config.get("prompts"), "prompts")]
+        texts = list(prompts) or own
+        if not texts:
+            why = "; ".join(self.left_out.lines())
+            raise BadInput(
+                f"{self.path}: prompts: none can be read ({why}); give the text by --prompt-file FILE"
+            )
+        shown = _names("\n".join(texts))
+        cases = [case for test in self._tests() for case in self._case(test, shown)]
+        texts = [_instruction(text, self.left_out) for text in texts]
+        answer = {"type": "string", "description": "the whole answer, as one text"}
+        return finished(self.path, list(dict.fromkeys(texts)), {ANSWER: answer}, cases, self.left_out)
+
+    # Prompts
+
+    def _prompts(self, given: Any, where: str) -> Iterator[Any]:
+        """Texts and conversations, wherever the config keeps them."""
+        for one in given if isinstance(given, list) else [] if given is None else [given]:
+            if isinstance(one, Mapping):
+                if one.keys() >= {"role", "content"}:  # the list itself is the conversation
+                    yield given
+                    return
+                yield from self._prompts(one.get("raw") or one.get("id"), where)
+            elif isinstance(one, str) and (files := self._files(one, where)) is not None:
+                for file in files:
+                    yield from self._prompt_file(file)
+            elif isinstance(one, str) and (one.startswith("exec:") or _is_code(one)):
+                self.left_out.add(f"the prompt {one}, which is a program")
+            elif isinstance(one, str) and re.match(r"[a-z]+://", one):
+                self.left_out.add(f"the prompt {one} (bring its text by --prompt-file)")
+            elif one is not None:
+                yield one
+
+    def _prompt_file(self, file: Path) -> Iterator[Any]:
+        if file.suffix == ".csv":
+            yield from (row["prompt"] for _, row in read_rows(file) if row.get("prompt"))
+        elif file.suffix in (".json", ".yaml", ".yml"):
+            yield load_yaml(read_text(file))
+        else:
+            yield from (part.strip() for part in re.split(r"^---$", read_text(file), flags=re.MULTILINE))
+
+    def _said(self, prompt: Any) -> str:
+        """A prompt as one text; of a conversation who says what, unless it is the system or a bare variable."""
+        if isinstance(prompt, str) and prompt.lstrip().startswith("["):
+            with contextlib.suppress(ValueError):  # a text that only begins so
+                prompt = json.loads(prompt)
+        if isinstance(prompt, str):
+            return prompt
+        turns = [turn for turn in prompt if isinstance(turn, Mapping)] if isinstance(prompt, list) else []
+        parts = []
+        for turn in turns:
+            role, said = turn.get("role"), turn.get("content")
+            if not isinstance(said, str):
+                self.left_out.add("parts of a prompt that are no text")
+            elif role in ("system", "developer") or len(turns) == 1:
+                parts.append(said)
+            elif not _PLACE.fullmatch(said.strip()):
+                parts.append(
+                    said if role == "user" and turn is turns[-1] else f"{str(role).capitalize()}: {said}"
+                )
+            else:
+                parts.append(f"You are given {said.strip()}.")
+        return "\n\n".join(parts)
+
+    # Tests
+
+    def _tests(self) -> Iterator[_Test]:
+        default = self.config.get("defaultTest") or {}
+        if isinstance(default, str):
+            default = self._loaded(default, "defaultTest") or {}
+        number = itertools.count(1)
+        for test in self._listed(self.config.get("tests"), "tests"):
+            yield from self._single(next(number), [default, test])
+        for scenario in self._listed(self.config.get("scenarios"), "scenarios"):
+            settings = list(self._listed(scenario.get("config"), "scenarios.config")) or [{}]
+            for test in self._listed(scenario.get("tests"), "scenarios.tests"):
+                place = next(number)
+                for part, setting in enumerate(settings, 1):
+                    yield from self._single(
+                        place, [default, setting, test], f"-{part}" if settings[1:] else ""
+                    )
+
+    def _listed(self, given: Any, where: str) -> Iterator[Row]:
+        """Tests as they stand in the config or in the files it names."""
+        for one in given if isinstance(given, list) else [] if given is None else [given]:
+            if isinstance(one, Mapping) and "path" not in one:
+                yield one
+            elif isinstance(one, str) and (files := self._files(one, where)) is not None:
+                for file in files:
+                    if file.suffix in (".csv", ".jsonl"):
+                        rows = (row for _, row in read_rows(file))
+                        yield from (
+                            (self._from_columns(row) for row in rows) if file.suffix == ".csv" else rows
+                        )
+                    elif file.suffix in (".json", ".yaml", ".yml"):
+                        yield from self._listed(load_yaml(read_text(file)), where)
+                    else:
+                        self.left_out.add(f"{where}: {file.name}, a kind of file that is not read")
+            else:
+                said = one.get("path") if isinstance(one, Mapping) else one
+                self.left_out.add(f"{where}: {said}, which is a program, or not on this machine")
+
+    def _from_columns(self, row: Row) -> Row:
+        """A test as promptfoo's tables have it: columns are variables, but for those that begin with `__`."""
+        test: dict[str, Any] = {"vars": {}, "assert": [], "metadata": {}}
+        for name, value in row.items():
+            if not name or value in (None, ""):
+                continue
+            if not name.startswith("__"):
+                test["vars"][name] = value
+            elif re.fullmatch(r"__expected\d*", name):
+                test["assert"].append(in_a_cell(str(value)))
+            elif name == "__description":
+                test["description"] = value
+            elif name == "__threshold":
+                test["threshold"] = load_yaml(str(value))
+            elif name.startswith("__metadata:"):
+                test["metadata"][name.removeprefix("__metadata:").removesuffix("[]")] = value
+            else:
+                self.left_out.add(f"the column {name}")
+        return test
+
+    def _single(self, number: int, layers: Sequence[Row], part: str = "") -> Iterator[_Test]:
+        """The test with its defaults, once for every combination of the lists among its variables."""
+        about: dict[str, Any] = {"vars": {}, "assert": [], "metadata": {}, "options": {}}
+        for layer in layers:
+            for name, value in layer.items():
+                if name in ("vars", "metadata", "options"):
+                    value = self._loaded(value, f"tests.{name}") if isinstance(value, str) else value
+                    about[name] |= value or {}
+                elif name == "assert":
+                    about[name] = [*about[name], *(value or ())]
+                else:
+                    about[name] = value
+        where = f"test {number}"
+        for name in about.keys() - _TEST:
+            self.left_out.add(f"{name} of a test", where)
+        for name in about["options"].keys() - {"disableVarExpansion"}:
+            self.left_out.add(f"options.{name} of a test", where)
+        given = {name: self._loaded(value, f"{where}: vars.{name}") for name, value in about["vars"].items()}
+        spread = [name for name, value in given.items() if isinstance(value, list) and value]
+        if about["options"].get("disableVarExpansion") is True:
+            spread = []
+        chosen = itertools.product(*(given[name] for name in spread))
+        title = slug(str(about.get("description") or ""))
+        name = f"t{number:04}{part}" + (f"-{title}" if title else "")
+        several = bool(spread or part)
+        for place, values in enumerate(itertools.islice(chosen, MAX_COMBINATIONS + 1), 1):
+            if place > MAX_COMBINATIONS:
+                self.left_out.add(f"combinations of variables beyond {MAX_COMBINATIONS}", where)
+                break
+            single = {**given, **dict(zip(spread, values, strict=True))}
+            single = {key: _filled(value, single)[0] for key, value in single.items()}
+            ending = f".{place}" if spread else ""
+            yield _Test(where, f"{name[:70]}{ending}", f"t{number:04}" if several else None, single, about)
+
+    def _case(self, test: _Test, shown: set[str]) -> Iterator[Case]:
+        """The test as a case, if anything of what it asserts can be carried over."""
+        expect, used = [], set[str]()
+        for one in self._flat(test.about["assert"], test.where):
+            used |= _names(json.dumps(one, default=str))
+            try:
+                value = self._value(one, test)
+                expect.append(assertions.grader_of(one, value))
+            except NotCarried as problem:
+                self.left_out.add(str(problem), test.where)
+        if not expect:
+            what = (
+                "whose assertions cannot be carried over" if test.about["assert"] else "without any assertion"
+            )
+            self.left_out.add(f"tests {what}", test.where)
+            return
+        # Where no prompt mentions a variable, what the assertions look at is the answer, and not told.
+        mentioned = shown & test.given.keys()
+        given = {
+            name: test.given[name] for name in test.given if name in (mentioned or test.given.keys() - used)
+        }
+        for name in test.given.keys() - given.keys():
+            self.left_out.add(f"the variable {name!r}: no prompt mentions it, so the agent is not given it")
+        threshold = test.about.get("threshold")
+        case: Case = {
+            "id": test.id,
+            "family": test.family or family_of(given),
+            "input": given,
+            "expect": expect,
+        }
+        tags = [
+            f"{key}={as_text(one)}"
+            for key, one in test.about["metadata"].items()
+            if isinstance(one, str | int)
+        ]
+        case |= {"tags": sorted(set(tags))} if tags else {}
+        if isinstance(threshold, int | float) and 0 < threshold <= 1:
+            case["threshold"] = threshold
+        elif threshold is not None:
+            self.left_out.add(f"threshold {threshold}", test.where)
+        yield case
+
+    def _flat(self, given: Sequence[Any], where: str) -> Iterator[Row]:
+        """The assertions, those of sets that want all of theirs among them."""
+        for one in given:
+            if not isinstance(one, Mapping):
+                self.left_out.add(f"the assertion {one}", where)
+            elif (
+                one.get("type") == "assert-set" and one.get("threshold") is None and one.get("weight", 1) == 1
+            ):
+                yield from self._flat(one.get("assert") or (), where)
+            else:
+                yield one
+
+    def _value(self, assertion: Row, test: _Test) -> Any:
+        value = assertion.get("value")
+        value, open_places = _filled(value, test.given)
+        if open_places:
+            raise NotCarried(f"assertions on a template that is more than a variable, {open_places[0]}")
+        if isinstance(value, str) and value.startswith("file://"):
+            value = self._loaded(value, "an assertion")
+            if value is None:
+                raise NotCarried("assertions on a file that cannot be read as data")
+        return value
+
+    # Files
+
+    def _files(self, said: str, where: str) -> list[Path] | None:
+        """The files that a text names, below the config's folder; None if it names none."""
+        name = said.removeprefix("file://")
+        if name == said and ("\n" in said or len(said) > 300 or not re.search(r"\.\w{1,5}$", said)):
+            return None
+        if _is_code(name):
+            return None
+        found = sorted(self.folder.glob(name)) if not Path(name).is_absolute() else [Path(name)]
+        inside = [file for file in found if file.is_file() and file.resolve().is_relative_to(self.folder)]
+        if name == said:
+            return inside or None
+        if not inside:
+            self.left_out.add(f"{where}: {said}, no file below the config's folder")
+        return inside
+
+    def _loaded(self, value: Any, where: str) -> Any:
+        """What a `file://` names, as data or text; any other value as it is."""
+        if not isinstance(value, str) or not value.startswith("file://"):
+            return value
+        for file in self._files(value, where) or ():
+            if file.suffix in (".json", ".yaml", ".yml"):
+                return load_yaml(read_text(file))
+            if file.suffix in (".txt", ".md", ".csv", ".html", ".xml", ""):
+                return read_text(file).strip()
+            self.left_out.add(f"{where}: {file.name}, no text")
+        return None
+
+
+def _is_code(name: str) -> bool:
+    """A program, or a function in one: `tests.py:make`."""
+    return "\n" not in name and bool(re.search(rf"(?:{'|'.join(map(re.escape, _CODE))})(?::\w+)?$", name))
+
+
+def _names(text: str) -> set[str]:
+    """The names that the templates of a text mention."""
+    return {name for template in _TEMPLATE.findall(text) for name in _NAME.findall(template)}
+
+
+def _filled(value: Any, given: Row) -> tuple[Any, list[str]]:
+    """A value with the variables written into its texts, and the templates that take more than that."""
+    if isinstance(value, list):
+        parts = [_filled(one, given) for one in value]
+        return [part for part, _ in parts], [one for _, more in parts for one in more]
+    if not isinstance(value, str) or "{" not in value:
+        return value, []
+
+    def fill(match: re.Match[str]) -> str:
+        found: Any = given
+        for name in match[1].split("."):
+            if not isinstance(found, Mapping) or name not in found:
+                return match[0]
+            found = found[name]
+        return json.dumps(found, ensure_ascii=False) if isinstance(found, Mapping | list) else as_text(found)
+
+    text = _PLACE.sub(fill, value)
+    return text, [one for one in _TEMPLATE.findall(text) if one in value]
+
+
+def _instruction(text: str, left_out: LeftOut) -> str:
+    """A prompt whose variables are named instead of written in."""
+    plain = _PLACE.sub(lambda match: f"`{match[1]}`", text)
+    for template in _TEMPLATE.findall(plain):
+        left_out.add("template code in a prompt, which stays as text", " ".join(template.split())[:40])
+    return plain.strip() + "\n"

@@ -1,0 +1,122 @@
+"""What a new agent starts from where it has rows of its own: a prompt that names their columns, and cases made of them.
+
+Nobody has said yet which rows count, so the starter takes a rule that is plainly made up (the largest quarter of a
+number, else one label for all) and labels its cases by that rule: to be replaced by the real task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from agents.manifest import Feed
+from agents.sources.named import open_feed
+from agents.sources.source import SourceError
+from eval.scaffolding.imported import Case, Imported, family_of
+from telemetry.edge.errors import BadInput
+from telemetry.edge.records import is_number, load_yaml, made
+
+ROWS: Final = 12  # of the source, in the starter suite
+_GIVEN: Final = load_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
+
+Row = Mapping[str, Any]
+
+
+def feed_of(said: str, by_day: str | None) -> Feed | None:
+    """The feed that `file:PATH`, `call:MODULE:FUNCTION` or `http:URL` names; None for a kind of the domain."""
+    how, _, where = said.partition(":")
+    if how in ("http", "https") and where.startswith("//"):
+        how, where = "http", said
+    if how not in ("file", "call", "http"):
+        if by_day:
+            raise BadInput(f"--by-day {by_day}: only with --inputs file:... or http:...")
+        return None
+    if not where:
+        raise BadInput(
+            f"--inputs {said}: must be file:PATH, call:MODULE:FUNCTION, http:URL or a kind of the domain"
+        )
+    return made(Feed, {how: where, "by_day": by_day})
+
+
+def from_feed(feed: Feed, root: Path, title: str) -> Imported:
+    """A starter on the rows that the feed has today."""
+    try:
+        given = open_feed(feed, root).load(feed.name)
+    except SourceError as problem:
+        raise BadInput(f"--inputs {feed.name}: {problem}") from None
+    rows = [row for row in given.get("items") or () if isinstance(row, dict)]
+    if not rows:
+        raise BadInput(f"--inputs {feed.name}: no rows to start from (a list of objects, or items: [...])")
+    names, numbers = _name(rows), _numbers(rows)
+    if numbers:
+        return _by_size(feed, title, rows[:ROWS], names, numbers[0])
+    return _by_label(feed, title, rows[:ROWS], names)
+
+
+def _by_size(feed: Feed, title: str, rows: Sequence[Row], names: str, field: str) -> Imported:
+    sizes = sorted(abs(row[field]) for row in rows)
+    above = sizes[len(sizes) * 3 // 4]
+    prompt = _prompt("size", feed, title, rows, id_field=names, field=field, above=f"{above:g}")
+    cases = [
+        {
+            **_case(number, row),
+            "expect": [
+                {
+                    "grader": "set_f1",
+                    "path": f"*.{names}",
+                    "values": [row[names]] if abs(row[field]) >= above else [],
+                }
+            ],
+        }
+        for number, row in enumerate(rows, 1)
+    ]
+    return Imported(
+        [prompt], {names: _type(rows, names), "rationale": {"type": "string", "minLength": 1}}, cases
+    )
+
+
+def _by_label(feed: Feed, title: str, rows: Sequence[Row], names: str) -> Imported:
+    prompt = _prompt("label", feed, title, rows, id_field=names)
+    cases = [
+        {
+            **_case(number, row),
+            "expect": [{"grader": "exact", "path": f"[{names}={row[names]}].label", "value": "other"}],
+        }
+        for number, row in enumerate(rows, 1)
+    ]
+    labels = {"type": "string", "enum": ["urgent", "other"]}
+    return Imported([prompt], {names: _type(rows, names), "label": labels}, cases)
+
+
+def _case(number: int, row: Row) -> Case:
+    return {"id": f"row-{number:05}", "family": family_of(row), "input": {"items": [dict(row)]}}
+
+
+def _prompt(which: str, feed: Feed, title: str, rows: Sequence[Row], **values: str) -> str:
+    text = str(_GIVEN[which])
+    for name, value in {
+        "title": title,
+        "columns": ", ".join(f"`{column}`" for column in rows[0]),
+        "source": str(feed.file or feed.call or feed.http),
+        **values,
+    }.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def _name(rows: Sequence[Row]) -> str:
+    """The column that names a row: `id`, else the first in which no value stands twice, else the first."""
+    columns = list(rows[0])
+    single = [name for name in columns if len({str(row.get(name)) for row in rows}) == len(rows)]
+    return next((name for name in ("id", *single, *columns) if name in columns), columns[0])
+
+
+def _numbers(rows: Sequence[Row]) -> list[str]:
+    """The columns of numbers, but for those that only name a row."""
+    found = [name for name in rows[0] if all(is_number(row.get(name)) for row in rows)]
+    return [name for name in found if name != _name(rows) and not name.endswith("id")]
+
+
+def _type(rows: Sequence[Row], name: str) -> dict[str, str]:
+    return {"type": "number" if all(is_number(row.get(name)) for row in rows) else "string"}
