@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from agents.domain import load_domain
+from agents.domain import signals_of
 from agents.manifest import AgentSpec
 from agents.model import schema as schema_check
 from agents.model.call import AnswerError as AnswerError  # what agents raise
@@ -88,7 +88,7 @@ class BaseAgent:
             except TimeoutError as late:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
 
-        fields |= {"weights": self.spec.reward, "read": load_domain(self.spec.domain).signals}
+        fields |= {"weights": self.spec.reward, "read": signals_of(self.spec)}
         return await instrument_agent_call_async(self.spec.name, once, all_calls_counted=True, **fields)
 
     def checked(self, output: object) -> list[Item]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.manifest import AgentSpec
+from agents.manifest.code import load_code
 from agents.offline.rules import Analyst, Key
 from agents.sources.source import Files, Payload, Source, SourceError
 from telemetry.edge.errors import BadInput
@@ -22,7 +23,7 @@ from telemetry.reward import Signals
 
 __all__ = [
     "Analyst", "Column", "Domain", "Files", "InputKind", "Key", "Payload", "Signals", "Source", "SourceError",
-    "Starter", "domain_of", "load_domain",
+    "Starter", "domain_of", "load_domain", "signals_of",
 ]  # fmt: skip
 
 IMPROVING: Final = ("outputs", "findings")  # what reviewers and proposers read: the other agents' words
@@ -97,6 +98,30 @@ def domain_of(repo: Repo, specs: Sequence[AgentSpec]) -> Domain:
             )
             raise BadInput(f"{MANIFEST}: agents.{spec.name}.inputs: {allowed}")
     return domain
+
+
+def signals_of(spec: AgentSpec) -> Signals:
+    """How an agent's outputs are read: as its `signal:` says, else as the domain does whose inputs it reads.
+
+    Where neither says what a signal is, nothing is weighed.
+    """
+    domain, own = load_domain(spec.domain), spec.signal
+    if own is None:
+        ours = spec.domain is not None and spec.feed is None and spec.inputs not in IMPROVING
+        return domain.signals if ours else Signals({})
+    key = (
+        domain.signals.key
+        if not own.subject
+        else functools.partial(_about, own.subject, own.field or "signal")
+    )
+    if own.call is None:
+        return Signals({own.field: own.full}, key)
+    return Signals({}, key, weigh=load_code(own.call, f"agents.{spec.name}.signal.call"), weighed_by=own.call)
+
+
+def _about(subject: str, what: str, item: Mapping[Any, Any]) -> str:
+    """`T-17:urgency`"""
+    return f"{item[subject]}:{what.strip('|')}" if item.get(subject) not in (None, "") else ""
 
 
 @functools.cache

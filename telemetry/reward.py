@@ -6,6 +6,9 @@ Logarithms: the first cent and the first half second hurt most, and no outlier d
 cost is unknown takes no cost penalty, so its reward is an upper bound; its row says `cost_source: "unknown"` and
 the rollup counts it under `unpriced_runs`.
 
+An output that nobody can weigh, because neither manifest nor domain says what in it is a signal, has no reward: its
+agent is judged by the pass rate of its suite, and by what it costs.
+
 This reward is provisional: it pays for what a run claims. Once it is known what came true, `settled_reward` pays for
 that: each claim is a bet at the base rate of what it is about, so that crying wolf every day earns nothing.
 """
@@ -27,7 +30,9 @@ SIGNALS: Final[Mapping[str, float]] = {
     "risk_score": 100.0,
     "|daily_change|": 0.10,  # a move of 10 % in a day
 }
-UNKNOWN_KIND = 0.1  # an output that says something, but nothing we can weigh
+UNKNOWN_KIND = (
+    0.1  # to a caller who must have a number: an output that says something, but nothing we can weigh
+)
 MOST = 50  # signals kept per row: a row stays small whatever an agent returns
 LONGEST = 80  # characters of one of them
 
@@ -55,12 +60,31 @@ def subject_and_signal(item: Item) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """How the outputs of a domain are read."""
+    """How outputs are read: those of a domain, or of an agent whose manifest entry says so."""
 
-    # field -> the value that is as strong as a signal gets
+    # field -> the value that is as strong as a signal gets; none: nothing in the output is a signal
     full: Mapping[str, float] = field(default_factory=lambda: SIGNALS)
     key: Callable[[Item], str] = subject_and_signal  # names what an item says, "" for nothing
     figures: Callable[[list[Item]], Mapping[str, Any]] = lambda items: {}  # further fields of the row
+    weigh: Callable[[list[Item]], Any] | None = None  # instead of `full`: the strength of an output, in 0..1
+    weighed_by: str = ""  # names that function in the scoring version
+
+    def strength(self, output: object) -> float | None:
+        """How strong the signal of an output is, in 0..1; None where nobody can say."""
+        if self.weigh is not None:
+            weight = self.weigh(items(output))
+            if not is_number(weight):
+                raise TypeError(f"{self.weighed_by}: must return a number in 0..1, not {weight!r}")
+            return min(1.0, max(0.0, float(weight)))
+        if not self.full:
+            return None
+        known = [share for item in items(output) for share in _shares(item, self.full)]
+        return max(known) if known else None if _says_something(output) else 0.0
+
+    def version(self, weights: Weights = DEFAULT) -> str:
+        """The scoring version of what is read so."""
+        version = scoring_version(weights, self.full)
+        return f"{version}+{self.weighed_by}" if self.weighed_by else version
 
     def keys(self, output: object) -> str:
         """The distinct signals of an output, parted by spaces, in order: `VIX:risk_off europe:conflict`."""
@@ -90,10 +114,7 @@ def signal_strength(agent_name: str, output: object, *, signals: Mapping[str, fl
     strongest = 0.0
     for item in output if isinstance(output, list | tuple) else (output,):
         if isinstance(item, Mapping):
-            known = [
-                share for name, full in signals.items() if (share := _share(item, name, full)) is not None
-            ]
-            strongest = max(strongest, *known) if known else max(strongest, UNKNOWN_KIND if item else 0.0)
+            strongest = max([strongest, *(_shares(item, signals) or [UNKNOWN_KIND if item else 0.0])])
         elif _says_something(item):
             strongest = max(strongest, UNKNOWN_KIND)
     return strongest
@@ -107,14 +128,17 @@ def reward(
     signals: Mapping[str, float] = SIGNALS,
 ) -> float:
     """The reward of one run: its row (`cost_usd`, `latency_ms`, `agent`) and its output."""
+    return signal_strength(str(event.get("agent", "")), output, signals=signals) - penalty(event, weights)
+
+
+def penalty(event: Mapping[str, Any], weights: Weights = DEFAULT) -> float:
+    """What a run's cost and time take off its reward."""
     cost, latency_ms = (
         max(0.0, float(value)) if is_number(value := event.get(name)) else 0.0
         for name in ("cost_usd", "latency_ms")
     )
-    return (
-        signal_strength(str(event.get("agent", "")), output, signals=signals)
-        - weights.cost * math.log1p(weights.cost_scale * cost)
-        - weights.latency * math.log1p(latency_ms / weights.latency_scale_ms)
+    return weights.cost * math.log1p(weights.cost_scale * cost) + weights.latency * math.log1p(
+        latency_ms / weights.latency_scale_ms
     )
 
 
@@ -130,6 +154,11 @@ def settled_reward(event: Mapping[str, Any], came: Sequence[tuple[bool, float]])
     return float(event["reward"]) - float(event.get("signal_strength") or 0.0) * (1 - won)
 
 
+def _shares(item: Item, signals: Mapping[str, float]) -> list[float]:
+    """How strong each of the signals is that an item has."""
+    return [share for name, full in signals.items() if (share := _share(item, name, full)) is not None]
+
+
 def _share(item: Mapping[Any, Any], name: str, full: float) -> float | None:
     """How strong a field of an item is, in 0..1; None if it is not a number."""
     value = item.get(name.strip("|"))
@@ -142,4 +171,6 @@ def _says_something(item: object) -> bool:
     """False for None, empty text and containers with nothing in them, however deeply nested."""
     if isinstance(item, list | tuple):
         return any(map(_says_something, item))
+    if isinstance(item, Mapping):
+        return bool(item)
     return item is not None and item is not False and item != ""

@@ -192,8 +192,8 @@ def _of_agent(
     """What is told of an agent beyond that, and its reward by days instead of by runs."""
     reward = field.reward_of(days) if days else Mean()
     return {
-        "avg_reward": reward.mean if days else None,
-        "rewarded_runs": days.runs if days else 0,
+        "avg_reward": reward.mean if reward.n else None,
+        "rewarded_runs": days.weighed_runs if days else 0,
         "rewarded_days": reward.n,
         "scoring_version": days.version if days else None,
         **{f"p{share}_latency_ms": value for share, value in zip((50, 95, 99), latency, strict=True)},

@@ -23,7 +23,7 @@ from telemetry.reward import Weights
 
 __all__ = [
     "EVERYONE", "GUIDELINES", "MANIFEST", "ABTest", "AgentSpec", "BudgetLimits", "Feed", "Manifest", "Retirement",
-    "load_manifest",
+    "Signal", "load_manifest",
 ]  # fmt: skip
 
 GUIDELINES = "agents/prompts/agent_guidelines.md"
@@ -49,6 +49,16 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
+class Signal:
+    """What in an agent's output is a signal, and how strong: a field of its items, or what a function says."""
+
+    field: str = ""  # `|field|`: whatever its sign
+    full: float = 1.0  # the value that is as strong as a signal gets
+    subject: str = ""  # the field that says what an item is about: what outcomes are told of
+    call: str | None = None  # `module:function`, given the items: a strength in 0..1
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSpec:
     """One agent as the manifest describes it; paths are relative to the repository."""
 
@@ -71,6 +81,7 @@ class AgentSpec:
     sandbox_editable: bool = False
     reward: Weights = field(default_factory=Weights)
     domain: str | None = None  # the package that knows what its inputs and signals mean
+    signal: Signal | None = None  # instead of the domain's
 
     @property
     def asking(self) -> dict[str, Any]:

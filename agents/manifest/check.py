@@ -109,10 +109,9 @@ def _agent_problems(entry: Mapping[str, Any], root: Path) -> Iterator[str]:
     module, name = entry.get("module"), entry.get("callable")
     if isinstance(module, str) and isinstance(name, str) and (problem := callable_problem(module, name)):
         yield f"{'module' if isinstance(source_of(module), str) else 'callable'}: {problem}"
-    feed = _mapping(entry.get("inputs"))
-    named = {"eval_adapter": entry.get("eval_adapter")} | {
-        f"inputs.{key}": feed.get(key) for key in ("call", "days")
-    }
+    feed, signal = _mapping(entry.get("inputs")), _mapping(entry.get("signal"))
+    named = {"eval_adapter": entry.get("eval_adapter"), "signal.call": signal.get("call")}
+    named |= {f"inputs.{key}": feed.get(key) for key in ("call", "days")}
     for where, code in named.items():
         if isinstance(code, str) and ":" in code and (problem := callable_problem(*code.split(":", 1))):
             yield f"{where}: {problem}"

@@ -16,6 +16,7 @@ from telemetry.edge.records import plain
 from telemetry.read import field
 from telemetry.read.field import USEFUL_SIGNAL, WINDOW, Row, day_of
 from telemetry.read.intervals import mean_lower_bound, mean_upper_bound, wilson
+from telemetry.reward import DEFAULT, Weights, penalty
 
 if TYPE_CHECKING:
     from agents.manifest import AgentSpec, Manifest
@@ -43,6 +44,12 @@ class Graded:
         low, _ = wilson(self.passed, self.counted) or (0.0, 1.0)
         return low > self.empty_rate
 
+    def worth(self, *, off: bool) -> float:
+        """What it passes beyond silence, in 0..1: at best for who runs, at worst for who wants to come back."""
+        low, high = wilson(self.passed, self.counted) or (0.0, 1.0)
+        beyond = (low if off else high) - self.empty_rate
+        return max(0.0, beyond / (1 - self.empty_rate)) if self.empty_rate < 1 else 0.0
+
 
 Grades = Callable[[str], Graded | None]  # by agent; None where its suite was not run
 
@@ -59,21 +66,33 @@ def rolling_metrics(
 
 
 def _metrics(
-    rows: Sequence[Row], window: int, floor: float, known: Known, graded: Graded | None, off: bool = False
+    rows: Sequence[Row],
+    window: int,
+    floor: float,
+    known: Known,
+    graded: Graded | None,
+    weights: Weights = DEFAULT,
+    off: bool = False,
 ) -> Metrics:
     days = field.lately(rows, window)
     own = list(chain.from_iterable(days.rows.values()))
     rewards = days.rewards()
     settled, share = _settled(days, known)
-    basis: Basis = (
-        "settled_reward" if share >= SETTLED_SHARE else "reward_and_pass_rate" if graded else "reward"
-    )
-    judged = settled if basis == "settled_reward" else dict(zip(days.rows, rewards, strict=True))
+    weighed = _weighed(own)
+    basis: Basis
+    if share >= SETTLED_SHARE:
+        basis, judged = "settled_reward", settled
+    elif weighed:
+        basis, judged = "reward_and_pass_rate" if graded else "reward", rewards
+    elif graded:
+        basis, judged = "pass_rate", _by_pass_rate(days, graded.worth(off=off), weights)
+    else:
+        basis, judged = "nothing", {}
     values = list(judged.values())
-    found = against(values, min(floor, 0.999)) if math.isfinite(floor) else None
+    found = against(values, min(floor, 0.999)) if values and math.isfinite(floor) else None
     known_costs = [float(row["cost_usd"]) for row in own if row.get("cost_usd") is not None]
     unpriced = sum(int(row.get("unpriced_runs", row.get("cost_usd") is None)) for row in own)
-    useful = sum(map(_useful, own))
+    useful = sum(map(_useful, own)) if weighed else None
     measured = Measured(
         runs=days.runs,
         basis=basis,
@@ -82,10 +101,10 @@ def _metrics(
         pass_rate=graded.passed / graded.counted if graded else None,
         empty_pass_rate=graded.empty_rate if graded else None,
         odds=found.odds if found else None,
-        since=list(judged)[found.start] if found else None,
-        longest_silence=_longest_silence(days),
+        since=list(judged)[found.start] if found and judged else None,
+        longest_silence=_longest_silence(days) if weighed else None,
         upper_bound=mean_upper_bound(values) if sum(values) < floor * len(values) else None,
-        lower_bound=mean_lower_bound(values) if off else None,
+        lower_bound=mean_lower_bound(values) if off and values else None,
         scoring_version=days.version,
         other_version_runs=sum(
             field.runs(row) for row in rows if row.get("scoring_version") not in (days.version, None)
@@ -96,7 +115,25 @@ def _metrics(
         useful_runs=useful,
         cost_per_useful_signal_usd=sum(known_costs) / useful if useful and not unpriced else None,
     )
-    return Metrics(len(rewards), field.reward_of(days).mean, tuple(rewards), measured, tuple(values))
+    mean = field.reward_of(days).mean if rewards and weighed else None
+    trend = tuple((rewards if weighed else judged).values())
+    return Metrics(len(days.rows), mean, trend, measured, tuple(values))
+
+
+def _weighed(rows: Iterable[Row]) -> bool:
+    """Whether most of what it said has a reward: somebody says what a signal is."""
+    said = [(row.get("reward") is not None, field.runs(row)) for row in rows if not field.failed(row)]
+    return 2 * sum(runs for rewarded, runs in said if rewarded) >= sum(runs for _, runs in said)
+
+
+def _by_pass_rate(days: field.Days, worth: float, weights: Weights) -> dict[str, float]:
+    """What each day was worth by the suite, less what its runs cost and how long they took; a broken run is worth 0."""
+
+    def value(row: Row) -> float:
+        cost = row.get("run_cost_usd", row.get("cost_usd"))
+        return 0.0 if field.failed(row) else worth - penalty({**row, "cost_usd": cost}, weights)
+
+    return {day: field.mean([{**row, "reward": value(row)} for row in own]) for day, own in days.rows.items()}
 
 
 def _settled(days: field.Days, known: Known) -> tuple[dict[str, float], float]:
@@ -157,6 +194,8 @@ def state(
         return "too_few_runs"
     if loud(hits, min_n):
         return "loud"
+    if measured.basis == "nothing":
+        return "ungraded"
     if measured.odds is not None and measured.odds >= CONVINCED:
         vouched = measured.basis == "reward_and_pass_rate" and graded and graded.better_than_silence()
         return "probation" if vouched else "candidate"
@@ -186,7 +225,9 @@ def assess(
         counted = own if spec.enabled else [row for row in own if _in_shadow(row)]
         graded = grades(spec.name) if counted else None
         measured = (
-            _metrics(counted, window, reward_floor, known, graded, not spec.enabled) if counted else None
+            _metrics(counted, window, reward_floor, known, graded, spec.reward, not spec.enabled)
+            if counted
+            else None
         )
         hits = known.hits(counted)
         where = state(spec, measured, min_n, reward_floor, hits, graded)

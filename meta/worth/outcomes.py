@@ -12,7 +12,7 @@ from typing import Any
 from meta.worth.record import Hits
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
-from telemetry.read.field import Row, day_of
+from telemetry.read.field import Row, day_of, weighed
 from telemetry.read.intervals import wilson
 from telemetry.reward import settled_reward
 
@@ -88,5 +88,5 @@ class Known:
         day, claims = day_of(row), subjects(row)
         known = {subject for subject in claims or spoken if (day, subject) in self.happened}
         if not claims:
-            return float(row.get("reward") or 0.0) if known else None
+            return float(row.get("reward") or 0.0) if known and weighed(row) else None
         return settled_reward(row, [(self.happened[day, one], self.base[one]) for one in sorted(known)])

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from telemetry.edge.records import INLINE
 
 # What a verdict stands on: what came true, where that is known of half the runs; else what was claimed, and beside it
-# the suite, where there is one and it was run.
-Basis = Literal["settled_reward", "reward_and_pass_rate", "reward"]
+# the suite, where there is one and it was run. Where nobody says what a signal is: the suite, and what runs cost.
+Basis = Literal["settled_reward", "reward_and_pass_rate", "reward", "pass_rate", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Measured:
     empty_pass_rate: float | None  # what an empty answer passes there
     odds: float | None  # to one, against its earning the floor
     since: str | None  # the day from which they have been growing
-    longest_silence: int  # days in a row without a useful signal
+    longest_silence: int | None  # days in a row without a useful signal; None: nobody says what a signal is
     upper_bound: float | None  # None: the mean is not below the floor, so nothing depends on it
     lower_bound: float | None  # of an agent that is switched off: it decides on a revival
     scoring_version: str | None
@@ -33,7 +33,7 @@ class Measured:
     own_failures: int
     total_cost_usd: float | None
     unpriced_runs: int
-    useful_runs: int
+    useful_runs: int | None
     cost_per_useful_signal_usd: float | None
 
 
@@ -42,8 +42,8 @@ class Metrics:
     """An agent's last days under its latest scoring version."""
 
     n: int  # days
-    rolling_avg_reward: float
-    rewards: tuple[float, ...]  # of each day
+    rolling_avg_reward: float | None  # None: nobody says what a signal is
+    rewards: tuple[float, ...]  # of each day, or what it was worth by the suite
     measured: Measured = field(metadata=INLINE)
     judged: tuple[float, ...] = ()  # what the verdict stands on, by day
 

@@ -26,16 +26,20 @@ STATES = {
     "active": "active",
     "exempt": "exempt by the manifest",
     "too_few_runs": "too few days to judge",
+    "ungraded": "not judged: no signal is described, and its suite was not run",
     "no_telemetry": "in the manifest, but never ran",
     "retired": "retired",
     "not_in_manifest": "in the telemetry, but not in the manifest",
 }
 
 
+WORTH = "worth by its suite, less cost and time,"
 BASES = {
     "settled_reward": "settled reward: what came true of what it said",
     "reward_and_pass_rate": "reward, and the pass rate on its suite against that of an empty answer",
     "reward": "reward alone: neither outcomes nor a graded suite are there",
+    "pass_rate": "pass rate and cost: neither manifest nor domain says what a signal is",
+    "nothing": "nothing: no signal is described, and its suite was not run",
 }
 
 
@@ -129,9 +133,13 @@ def _evidence(row: Agent, rule: Rule) -> str:
     measured, listed, unique = row.measured, row.listed, row.unique
     lines = [f"### {code(row.agent)}", ""]
     if measured is not None:
+        over = f"over its last {row.n} days ({measured.runs} runs)"
+        mean = sum(row.trend) / len(row.trend) if row.trend else None
+        what, shown = (
+            ("reward", row.rolling_avg_reward) if measured.useful_runs is not None else (WORTH, mean)
+        )
         lines.append(
-            f"`{spark(row.trend)}` reward over its last {row.n} days ({measured.runs} runs): mean "
-            f"**{_signed(row.rolling_avg_reward)}**, floor {rule.reward_floor:+.3f}."
+            f"`{spark(row.trend)}` {what} {over}: mean **{_signed(shown)}**, floor {rule.reward_floor:+.3f}."
         )
         lines.append(f"- Judged by {BASES[measured.basis]}.")
         if measured.settled_reward is not None:
@@ -148,7 +156,8 @@ def _evidence(row: Agent, rule: Rule) -> str:
             lines.append(
                 f"- Evidence that it does not earn the floor: {measured.odds:,.0f} to 1 since {measured.since}."
             )
-        lines.append(f"- Longest silence: {measured.longest_silence} days without a useful signal.")
+        if measured.longest_silence is not None:
+            lines.append(f"- Longest silence: {measured.longest_silence} days without a useful signal.")
     if unique is not None and unique.unique_share is not None:
         lines.append(
             f"- {unique.unique_signals} of its {unique.signals} signals were given by no other agent the same day "
@@ -161,7 +170,7 @@ def _evidence(row: Agent, rule: Rule) -> str:
             f"- {_pct(hit.hit_rate)} of its {hit.alerts} alerts came true ({_pct(low)} .. {_pct(high)}), "
             f"base rate {_pct(hit.base_rate)}{lift}."
         )
-    if measured is not None:
+    if measured is not None and measured.useful_runs is not None:
         useful = f"{measured.useful_runs} of {measured.runs}"
         lines.append(f"- Useful runs: {useful}; cost per useful signal: {_cost(row)}.")
     if listed is not None and listed.execution_sensitive:
@@ -198,7 +207,9 @@ def _cells(row: Agent, columns: Sequence[Column]) -> list[str]:
         _signed(row.rolling_avg_reward),
         _signed(row.measured.settled_reward if row.measured else None),
         _odds(row.measured.odds if row.measured else None),
-        str(row.measured.longest_silence) if row.measured else "–",
+        "–"
+        if row.measured is None or row.measured.longest_silence is None
+        else str(row.measured.longest_silence),
         _passed(row),
         _pct(row.unique.unique_share if row.unique else None),
         f"{_pct(hit.hit_rate)} ({_pct(hit.base_rate)})" if hit else "–",
@@ -218,7 +229,9 @@ def _method(rule: Rule) -> str:
         "the agent broke itself counts as reward 0.\n\n"
         "Where the outcomes of at least half the runs are known, settled reward decides: a signal that came true "
         "counts, one that did not counts against, by odds at which claims at random earn nothing. Else reward decides, "
-        "and an agent that passes clearly more of its suite than an empty answer would is no candidate. Loud is who "
+        "and an agent that passes clearly more of its suite than an empty answer would is no candidate. Where neither "
+        "manifest nor domain says what a signal is, a day is worth what the agent passes of its suite beyond an empty "
+        "answer (at the upper 95 % bound), less what its runs cost and how long they took. Loud is who "
         f"has outcomes of at least {rule.min_n} alerts that came true no more often than the base rate.\n\n"
         f"`python -m meta.retirement --min-n {rule.min_n} --reward-floor {rule.reward_floor:g} "
         f"--window {rule.window}`",

@@ -3,7 +3,8 @@
 Four runs of a day see the same world: the day is the observation, and its reward is the mean over its runs. Runs on
 the same input under the same prompt are one run, however often they are repeated. A run that failed by the agent's own
 fault found nothing: its reward is 0. Failures of the endpoint or of a data source are no runs. Rewards under different
-scoring versions are never averaged: an agent's newest version counts.
+scoring versions are never averaged: an agent's newest version counts. A run that came through without a reward is one
+that nobody can weigh: it is no part of a mean.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ select
     agent, cast(day as varchar) as day, scoring_version, signals, shadow, runs, reward, signal_strength,
     case when copies = runs then useful else cast(signal_strength >= {useful} as bigint) end as useful_runs,
     least(failures, runs) as own_failures, least(unpriced, runs) as unpriced_runs,
-    cost_usd, profit_pct, provider
+    cost_usd, profit_pct, provider, run_cost_usd, latency_ms
 from (
     select *, case when input_hash is null then copies else 1 end as runs,
         dense_rank() over (partition by agent, shadow order by day desc) as age
@@ -43,16 +44,17 @@ from (
                 agent, input_hash, prompt_hash, scoring_version, signals, source = 'shadow' as shadow,
                 coalesce(try_cast(as_of as date), cast(ts as date)) as day,
                 count(*) as copies, max(ts) as ts,
-                case when input_hash is null then avg(coalesce(reward, 0)) else arg_max(coalesce(reward, 0), ts) end
-                    as reward,
+                case when unweighed then null when input_hash is null then avg(coalesce(reward, 0))
+                    else arg_max(coalesce(reward, 0), ts) end as reward,
                 case when input_hash is null then avg(coalesce(signal_strength, 0))
                     else arg_max(coalesce(signal_strength, 0), ts) end as signal_strength,
                 count(*) filter (where signal_strength >= {useful}) as useful,
                 count(error_kind) as failures, count(*) - count(cost_usd) as unpriced,
-                sum(cost_usd) as cost_usd, max(profit_pct) as profit_pct, max(provider) as provider
-            from {table} as asked
+                sum(cost_usd) as cost_usd, max(profit_pct) as profit_pct, max(provider) as provider,
+                avg(cost_usd) as run_cost_usd, avg(latency_ms) as latency_ms
+            from (select *, reward is null and error_kind is null as unweighed from {table} as asked) as told
             where source in ({sources}) and (error_kind is null or error_kind not in ({foreign}))
-            group by 1, 2, 3, 4, 5, 6, 7
+            group by 1, 2, 3, 4, 5, 6, 7, unweighed
         ) as alike
     ) as numbered
     where input_hash is null or k = 1
@@ -72,7 +74,7 @@ COLUMNS: Final = (
         "signal_strength",
         "useful_runs",
     ),
-    *("own_failures", "unpriced_runs", "cost_usd", "profit_pct", "provider"),
+    *("own_failures", "unpriced_runs", "cost_usd", "profit_pct", "provider", "run_cost_usd", "latency_ms"),
 )
 
 
@@ -125,9 +127,14 @@ class Days:
     def runs(self) -> int:
         return sum(map(runs, chain.from_iterable(self.rows.values())))
 
-    def rewards(self) -> list[float]:
-        """The mean reward of each day."""
-        return [mean(own) for own in self.rows.values()]
+    @property
+    def weighed_runs(self) -> int:
+        return sum(runs(row) for row in chain.from_iterable(self.rows.values()) if weighed(row))
+
+    def rewards(self) -> dict[str, float]:
+        """The mean reward of each day on which a run was weighed."""
+        days = {day: [row for row in own if weighed(row)] for day, own in self.rows.items()}
+        return {day: mean(own) for day, own in days.items() if own}
 
 
 def lately(rows: Sequence[Row], window: int = WINDOW) -> Days:
@@ -146,6 +153,16 @@ def runs(row: Row) -> int:
     return int(row.get("runs", 1))
 
 
+def weighed(row: Row) -> bool:
+    """Whether it is known what the run earned: a reward, or nothing by its agent's own fault."""
+    return row.get("reward") is not None or failed(row)
+
+
+def failed(row: Row) -> bool:
+    """Whether the agent broke the run itself."""
+    return bool(row.get("own_failures", row.get("error_kind") is not None))
+
+
 def mean(rows: Iterable[Row], name: str = "reward") -> float:
     """The mean over the runs of some rows; what is missing is 0."""
     known = [(float(row.get(name) or 0.0), runs(row)) for row in rows]
@@ -154,4 +171,4 @@ def mean(rows: Iterable[Row], name: str = "reward") -> float:
 
 def reward_of(days: Days) -> Mean:
     """The mean over day means: what every report, summary and table calls an agent's reward."""
-    return Mean.of(days.rewards())
+    return Mean.of(list(days.rewards().values()))

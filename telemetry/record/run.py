@@ -74,6 +74,9 @@ async def instrument_agent_call_async(
     problem: BaseException | None = None
     try:
         output = await fn()
+        strength = read.strength(
+            output
+        )  # a function of the user's own, maybe: what it raises is told on the row
     except BaseException as raised:
         problem = raised
         raise
@@ -84,11 +87,11 @@ async def instrument_agent_call_async(
         if all_calls_counted and not run.calls:
             row |= {"tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "cost_source": "provider"}
         if problem is None:
-            event = {"agent": agent_name, "latency_ms": latency_ms, "cost_usd": row["cost_usd"]}
-            strength = reward.signal_strength(agent_name, output, signals=read.full)
-            row["signal_strength"] = round(strength, 6)
-            row["reward"] = round(reward.reward(event, output, weights, signals=read.full), 6)
-            row["scoring_version"] = reward.scoring_version(weights, read.full)
+            if strength is not None:
+                event = {"latency_ms": latency_ms, "cost_usd": row["cost_usd"]}
+                row["signal_strength"] = round(strength, 6)
+                row["reward"] = round(strength - reward.penalty(event, weights), 6)
+                row["scoring_version"] = read.version(weights)
             row["signals"] = read.keys(output)
             row |= read.figures(items(output))
         else:
