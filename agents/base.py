@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import importlib
 import inspect
 import json
@@ -53,6 +54,8 @@ class InputError(AgentError):
 class BaseAgent:
     """An agent of the manifest with its prompts and its model."""
 
+    all_calls_counted = True  # every model call it makes reports itself: a run without any cost nothing
+
     def __init__(self, spec: AgentSpec, prompts: PromptSet, model: Model) -> None:
         self.spec = spec
         self.prompts = prompts
@@ -89,7 +92,9 @@ class BaseAgent:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
 
         fields |= {"weights": self.spec.reward, "read": signals_of(self.spec)}
-        return await instrument_agent_call_async(self.spec.name, once, all_calls_counted=True, **fields)
+        return await instrument_agent_call_async(
+            self.spec.name, once, all_calls_counted=self.all_calls_counted, **fields
+        )
 
     def checked(self, output: object) -> list[Item]:
         """`output` if it is a list of JSON items that match the agent's output schema."""
@@ -128,10 +133,15 @@ class BaseAgent:
 
 
 class CallableAgent(BaseAgent):
-    """A plain function, or a method of a class that is not a `BaseAgent`, as an agent."""
+    """A plain function, or a method of a class that is not a `BaseAgent`, as an agent.
+
+    One that takes a `prompt` is given its system text, a challenger's in a trial: `def triage(inputs, prompt): ...`.
+    """
 
     def __init__(self, spec: AgentSpec, prompts: PromptSet, model: Model, fn: Callable[..., Any]) -> None:
         super().__init__(spec, prompts, model)
+        if "prompt" in inspect.signature(fn).parameters:
+            fn = functools.partial(fn, prompt=prompts.system(spec))
         self.analyze = fn  # type: ignore[method-assign]
 
 

@@ -103,12 +103,12 @@ def domain_of(repo: Repo, specs: Sequence[AgentSpec]) -> Domain:
 def signals_of(spec: AgentSpec) -> Signals:
     """How an agent's outputs are read: as its `signal:` says, else as the domain does whose inputs it reads.
 
-    Where neither says what a signal is, nothing is weighed.
+    Where neither says what a signal is, only the fields of scoring version 1.0 weigh anything.
     """
     domain, own = load_domain(spec.domain), spec.signal
     if own is None:
         ours = spec.domain is not None and spec.feed is None and spec.inputs not in IMPROVING
-        return domain.signals if ours else Signals({})
+        return domain.signals if ours else Signals(silence=None)
     key = (
         domain.signals.key
         if not own.subject

@@ -62,12 +62,13 @@ def subject_and_signal(item: Item) -> str:
 class Signals:
     """How outputs are read: those of a domain, or of an agent whose manifest entry says so."""
 
-    # field -> the value that is as strong as a signal gets; none: nothing in the output is a signal
+    # field -> the value that is as strong as a signal gets
     full: Mapping[str, float] = field(default_factory=lambda: SIGNALS)
     key: Callable[[Item], str] = subject_and_signal  # names what an item says, "" for nothing
     figures: Callable[[list[Item]], Mapping[str, Any]] = lambda items: {}  # further fields of the row
     weigh: Callable[[list[Item]], Any] | None = None  # instead of `full`: the strength of an output, in 0..1
     weighed_by: str = ""  # names that function in the scoring version
+    silence: float | None = 0.0  # the strength of an output that says nothing; None: nobody says what it should say
 
     def strength(self, output: object) -> float | None:
         """How strong the signal of an output is, in 0..1; None where nobody can say."""
@@ -76,10 +77,8 @@ class Signals:
             if not is_number(weight):
                 raise TypeError(f"{self.weighed_by}: must return a number in 0..1, not {weight!r}")
             return min(1.0, max(0.0, float(weight)))
-        if not self.full:
-            return None
         known = [share for item in items(output) for share in _shares(item, self.full)]
-        return max(known) if known else None if _says_something(output) else 0.0
+        return max(known) if known else None if _says_something(output) else self.silence
 
     def version(self, weights: Weights = DEFAULT) -> str:
         """The scoring version of what is read so."""

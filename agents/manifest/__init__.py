@@ -27,6 +27,9 @@ __all__ = [
 ]  # fmt: skip
 
 GUIDELINES = "agents/prompts/agent_guidelines.md"
+# Who runs an agent that names no code of its own: a command, or nothing but a prompt.
+COMMAND = ("agents.command", "CommandAgent.run")
+PROMPTED = ("agents.prompted", "PromptedAgent.run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class AgentSpec:
     inputs: str  # a kind, or the name of its feed
     eval_suite: str = ""
     feed: Feed | None = None
+    command: str | None = None  # instead of module and callable; see agents/command.py
+    env: tuple[str, ...] = ()  # variables of our environment that the command is given
     prompt: str | None = None
     shared_prompts: tuple[str, ...] = ()  # stand in front of the agent's own prompt
     output_schema: str | None = None  # JSON Schema of one item of the output list
@@ -180,7 +185,7 @@ def load_manifest(repo: Repo) -> Manifest:
     raw = manifest_check.checked(repo.root)
     given = {**raw.get("defaults", {}), "domain": raw.get("domain")}
     usual = made(ModelSettings, settings_of(raw.get("model")))
-    specs = [_agent(given | _with_feed(entry), usual) for entry in raw["agents"]]
+    specs = [_agent(given | _complete(entry), usual) for entry in raw["agents"]]
     shared = {
         path: [spec.name for spec in specs if spec.prompt] if affected == EVERYONE else affected
         for path, affected in raw.get("prompts", {}).items()
@@ -205,11 +210,13 @@ def _agent(entry: Mapping[str, Any], usual: ModelSettings) -> AgentSpec:
     return replace(made(AgentSpec, {**entry, "model": own.name}), model_settings=settings)
 
 
-def _with_feed(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry; where its inputs are described, not named, they get a name."""
+def _complete(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with what it leaves open: whose code runs, and a name for inputs that are described."""
+    module, method = COMMAND if "command" in entry else PROMPTED
+    whole = {"module": module, "callable": method, **entry}
     if isinstance(entry["inputs"], str):
-        return dict(entry)
-    return {**entry, "feed": entry["inputs"], "inputs": made(Feed, entry["inputs"]).name}
+        return whole
+    return {**whole, "feed": entry["inputs"], "inputs": made(Feed, entry["inputs"]).name}
 
 
 def _pairs(raw: Iterable[Sequence[str]], names: Sequence[str]) -> Iterator[tuple[str, str]]:

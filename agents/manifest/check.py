@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,13 +120,24 @@ def _agent_problems(entry: Mapping[str, Any], root: Path) -> Iterator[str]:
         path = entry.get(key)
         if isinstance(path, str) and not _is_file(root, path):
             yield f"{key}: no such file {path!r}"
-    if module == "agents.prompted":
+    if "command" in entry:
+        yield from _command_problems(entry)
+    elif module in (None, "agents.prompted"):
         for key in ("prompt", "output_schema"):
             if key not in entry:
                 yield f"{key}: missing, an agent without code needs one"
     schema = entry.get("output_schema")
     if isinstance(schema, str) and _is_file(root, schema) and (problem := _bad_schema(root / schema)):
         yield f"output_schema: {schema!r} is not a JSON Schema: {problem}"
+
+
+def _command_problems(entry: Mapping[str, Any]) -> Iterator[str]:
+    if "module" in entry:
+        yield "command: not beside module and callable, it is one or the other"
+    try:
+        shlex.split(str(entry["command"]))
+    except ValueError as problem:
+        yield f"command: must be a command such as `node triage.js` ({problem})"
 
 
 def _bad_schema(path: Path) -> str | None:

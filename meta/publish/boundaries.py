@@ -126,10 +126,9 @@ def _schema(path: str, kind: Kind) -> str:
 def _editable(manifest: Mapping[str, Any]) -> Iterator[str]:
     default = (manifest.get("defaults") or {}).get("sandbox_editable", False)
     for entry in manifest.get("agents", ()):
-        if entry.get("sandbox_editable", default) is True and re.fullmatch(
-            r"agents(\.\w+)+", entry["module"]
-        ):
-            yield entry["module"].replace(".", "/") + ".py"
+        module = str(entry.get("module", ""))
+        if entry.get("sandbox_editable", default) is True and re.fullmatch(r"agents(\.\w+)+", module):
+            yield module.replace(".", "/") + ".py"
 
 
 _HIDDEN = re.compile(r"__\w+__")  # x.__class__.__subclasses__() and its like

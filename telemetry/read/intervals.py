@@ -17,7 +17,8 @@ def wilson(hits: int, n: int, z: float = Z95) -> tuple[float, float] | None:
     centre = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+    # None of n, and all of n, end at 0 and 1 exactly: rounding must not make either a finding.
+    return (centre - spread) / scale if hits else 0.0, (centre + spread) / scale if hits < n else 1.0
 
 
 def mean_upper_bound(values: Sequence[float], ceiling: float = 1.0, alpha: float = 0.05) -> float:

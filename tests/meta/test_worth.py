@@ -71,6 +71,7 @@ def test_without_a_graded_suite_nobody_is_judged() -> None:
         (Signal(call="tests.meta.test_worth:share"), OUTPUT * 3, 0.3),
         (None, OUTPUT, None),
         (None, [], None),
+        (None, [{"risk_score": 40}], 0.4),
     ],
 )
 def test_a_signal_is_what_the_manifest_says(

@@ -49,3 +49,7 @@ def test_the_bounds_hold_the_mean_between_them(values: list[float]) -> None:
 def test_a_hundred_silent_runs_are_clearly_below_the_floor() -> None:
     assert mean_upper_bound([0.0] * 100) < 0.05
     assert mean_upper_bound([0.0] * 20) > 0.05
+
+
+def test_none_and_all_of_many_end_at_zero_and_one_exactly() -> None:
+    assert all(wilson(0, n)[0] == 0.0 and wilson(n, n)[1] == 1.0 for n in range(1, 400))  # type: ignore[index]
