@@ -108,14 +108,14 @@ def signals_of(spec: AgentSpec) -> Signals:
     domain, own = load_domain(spec.domain), spec.signal
     if own is None:
         ours = spec.domain is not None and spec.feed is None and spec.inputs not in IMPROVING
-        return domain.signals if ours else Signals(silence=None)
+        return domain.signals if ours else Signals(silence=None, unknown=None)
     key = (
         domain.signals.key
         if not own.subject
         else functools.partial(_about, own.subject, own.field or "signal")
     )
     if own.call is None:
-        return Signals({own.field: own.full}, key)
+        return Signals({own.field: own.full}, key, unknown=0.0)
     return Signals({}, key, weigh=load_code(own.call, f"agents.{spec.name}.signal.call"), weighed_by=own.call)
 
 

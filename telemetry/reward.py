@@ -68,7 +68,10 @@ class Signals:
     figures: Callable[[list[Item]], Mapping[str, Any]] = lambda items: {}  # further fields of the row
     weigh: Callable[[list[Item]], Any] | None = None  # instead of `full`: the strength of an output, in 0..1
     weighed_by: str = ""  # names that function in the scoring version
-    silence: float | None = 0.0  # the strength of an output that says nothing; None: nobody says what it should say
+    # The strength of an output that says nothing, and of one that says something, but has none of those fields: None
+    # where nobody can weigh it. The latter counts if `key` has a name for what it says, so 0.1 is never for anything.
+    silence: float | None = 0.0
+    unknown: float | None = UNKNOWN_KIND
 
     def strength(self, output: object) -> float | None:
         """How strong the signal of an output is, in 0..1; None where nobody can say."""
@@ -78,7 +81,9 @@ class Signals:
                 raise TypeError(f"{self.weighed_by}: must return a number in 0..1, not {weight!r}")
             return min(1.0, max(0.0, float(weight)))
         known = [share for item in items(output) for share in _shares(item, self.full)]
-        return max(known) if known else None if _says_something(output) else self.silence
+        if known or not _says_something(output):
+            return max(known) if known else self.silence
+        return self.unknown if not self.unknown or self.keys(output) else None
 
     def version(self, weights: Weights = DEFAULT) -> str:
         """The scoring version of what is read so."""

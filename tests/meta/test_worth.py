@@ -67,10 +67,12 @@ def test_without_a_graded_suite_nobody_is_judged() -> None:
     [
         (Signal("urgency", 5.0), OUTPUT, 0.8),
         (Signal("urgency", 5.0), [], 0.0),
+        (Signal("urgency", 5.0), [{"id": "T-1", "signal": "up"}], 0.0),
         (Signal("|change|", 2.0), [{"change": -1.0}], 0.5),
         (Signal(call="tests.meta.test_worth:share"), OUTPUT * 3, 0.3),
         (None, OUTPUT, None),
         (None, [], None),
+        (None, [{"signal": "up"}], None),
         (None, [{"risk_score": 40}], 0.4),
     ],
 )
@@ -95,6 +97,7 @@ def test_a_domain_weighs_what_it_knows_and_nothing_else() -> None:
     assert Signals().strength([{"risk_score": 40}]) == 0.4
     assert Signals().strength([]) == 0.0
     assert Signals().strength(OUTPUT) is None
+    assert Signals().strength([{"subject": "VIX", "signal": "up"}]) == 0.1, "it has a name for that"
     assert signal_strength("triage", OUTPUT) == 0.1, "what a caller gets who must have a number"
 
 
