@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,18 +12,13 @@ from agents.manifest import matches, protecting
 from meta.publish import contents
 from meta.publish.contents import ABSENT, EXECUTABLE, REGULAR, Change, Decision, Head
 from meta.publish.kinds import Kind
+from meta.publish.reach import outward
 from telemetry.edge.records import load_yaml
 
 MAX_PATH_CHARS = 160
 
-# What no proposal may touch, and what a patch may do in code.
-_LISTS = load_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
-PROTECTED = tuple(_LISTS["protected"])
-PURE, PURE_NAMES = frozenset(_LISTS["pure"]), frozenset(_LISTS["pure_names"])
-OUTWARD_NAMES, OUTWARD_ATTRIBUTES = (
-    frozenset(_LISTS["outward_names"]),
-    frozenset(_LISTS["outward_attributes"]),
-)
+# What no proposal may touch.
+PROTECTED = tuple(load_yaml(Path(__file__).with_suffix(".yaml").read_bytes())["protected"])
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 _MODES = {"120000": "a symbolic link", "160000": "a submodule", EXECUTABLE: "executable"}
@@ -131,9 +125,6 @@ def _editable(manifest: Mapping[str, Any]) -> Iterator[str]:
             yield module.replace(".", "/") + ".py"
 
 
-_HIDDEN = re.compile(r"__\w+__")  # x.__class__.__subclasses__() and its like
-
-
 def check_python(change: Change) -> Iterator[str]:
     """Parses, and opens no new way to the network, other processes, files or the interpreter."""
     try:
@@ -143,37 +134,3 @@ def check_python(change: Change) -> Iterator[str]:
         return
     for name in sorted(after - outward(change.before or b"")):
         yield f"newly uses {name}: no new way to the network, processes, files or the interpreter"
-
-
-def outward(source: bytes) -> set[str]:
-    """The ways out that a source text names: modules that do more than compute, calls, attributes."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {_module(alias.name) for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            module = f"agents.{node.module or ''}".rstrip(".") if node.level else node.module or ""
-            found |= {_imported(module, alias.name) for alias in node.names}
-        elif isinstance(node, ast.Name):
-            found |= {node.id} & OUTWARD_NAMES
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found |= {node.value} if _HIDDEN.fullmatch(node.value) else set()  # getattr(x, "__globals__")
-        elif isinstance(node, ast.Attribute):
-            hidden = _HIDDEN.fullmatch(node.attr) and node.attr != "__name__"
-            if hidden or node.attr.lstrip("_") in OUTWARD_ATTRIBUTES:
-                found.add(node.attr)
-    return found - {""}
-
-
-def _module(name: str) -> str:
-    """What an imported module is called in a finding; empty when it only computes."""
-    first = name.partition(".")[0]
-    return "" if first in PURE else name if first == "agents" else first
-
-
-def _imported(module: str, name: str) -> str:
-    """The same for a name taken out of a module; a pure module may hold another that is not (`typing.sys`)."""
-    if module.partition(".")[0] == "agents":
-        full = f"{module}.{name}"
-        return "" if full in PURE_NAMES else full
-    return name if name.lstrip("_") in OUTWARD_ATTRIBUTES else _module(module)

@@ -1,0 +1,53 @@
+"""The guard refuses by what code can reach; plain computing passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from meta.publish.boundaries import check_python
+from meta.publish.contents import REGULAR, Change
+from tests.worlds.hostile_code import HARMLESS, HOSTILE
+
+BEFORE = """\
+import random
+from agents.base import BaseAgent, Inputs, Item
+
+LIMIT = 50
+
+
+class Level(BaseAgent):
+    async def analyze(self, inputs: Inputs) -> list[Item]:
+        {line}
+        return [{"risk_score": number} for number in inputs["numbers"] if number >= LIMIT]
+"""
+
+
+def refusals(line: str) -> list[str]:
+    """Why code is refused into which a line is put, at the top where it starts with `import`, `from` or `class`."""
+    before = BEFORE.replace("{line}", "pass")
+    top = line.startswith(("import ", "from ", "class ", "def ", "@"))
+    after = f"{line}\n{before}" if top else BEFORE.replace("{line}", line.replace("\n", "\n        "))
+    return list(check_python(Change("agents/level.py", REGULAR, REGULAR, before.encode(), after.encode(), 1)))
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_a_way_out_is_refused(line: str) -> None:
+    found = refusals(line)
+    assert found and not found[0].startswith("is not Python")
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_plain_computing_passes(line: str) -> None:
+    assert refusals(line) == []
+
+
+def test_what_was_there_before_may_stay_but_not_lead_further() -> None:
+    before = b"from telemetry.edge.records import is_number\nimport xml.sax\n"
+    more = before + b"from telemetry.edge.git import git\nimport xml.dom\n"
+    same = Change("agents/level.py", REGULAR, REGULAR, before, before + b"x = 1\n", 1)
+    further = Change("agents/level.py", REGULAR, REGULAR, before, more, 2)
+    assert list(check_python(same)) == []
+    assert [said.partition(":")[0] for said in check_python(further)] == [
+        "newly uses telemetry.edge.git.git",
+        "newly uses xml.dom",
+    ]
