@@ -72,7 +72,7 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> recor
 
 def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record.Arm:
     result, pairs = one.match.result(), one.pairs
-    champion, challenger = _attempts(one, board)
+    champion, challenger = _attempts(one)
     failed, failed_too = (sum(not trial.counted for trial in arm) for arm in (champion, challenger))
     attempted = failed, len(champion), failed_too, len(challenger)
     checks = guardrails(pairs, len(one.lost), board.plan.settings, attempted, one.test.margin)
@@ -167,12 +167,10 @@ def _share(trials: Sequence[Trial], of: Callable[[Trial], bool]) -> float:
     return sum(map(of, trials)) / max(1, len(trials))
 
 
-def _attempts(one: Comparison, board: Board) -> tuple[list[Trial], list[Trial]]:
-    """Tonight's trials of the champion, then of the challenger, on the cases of this comparison."""
-    champion, challenger = (
-        [trial for trial in board.seen if trial.arm == label and (trial.agent, trial.case_id) in one.units]
-        for label in (plan.CONTROL, one.arm.label)
-    )
+def _attempts(one: Comparison) -> tuple[list[Trial], list[Trial]]:
+    """Tonight's trials of the champion, then of the challenger, that this comparison stands on."""
+    took = [one.took[identity] for identity in sorted(one.took)]
+    champion, challenger = ([t for t in took if t.arm == label] for label in (plan.CONTROL, one.arm.label))
     return champion, challenger
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from agents.llm_client import ModelOptions
@@ -23,7 +23,7 @@ from eval.trials.pool import run_all
 from eval.trials.progress import Progress
 from eval.trials.results import all_known
 from eval.trials.shards import Shards
-from eval.trials.trial import Job, Trial
+from eval.trials.trial import Identity, Job, Trial
 
 FINISH = 1000  # trials of the finishing pass are numbered from here on
 
@@ -77,6 +77,9 @@ class Comparison:
         )  # cases on which an arm had no answer for reasons of infrastructure
         self.seen: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
         self.fresh: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
+        self.took: dict[
+            Identity, Trial
+        ] = {}  # tonight's trials that it stands on; some may have run beyond that
         self.unpriced = False  # it should be cheaper, and nobody knows what it costs
         self._place = 0
         played = self._replayed(plan.evidence.turns.get(arm.pair, ()))
@@ -140,6 +143,7 @@ class Comparison:
             if champion is None or challenger is None:
                 return
             self._turns.popleft()
+            self._take(champion, challenger)
             self.match.add(unit.key, champion.score, challenger.score)
             if champion.score is None or challenger.score is None:
                 self.lost.add(unit.key)
@@ -164,6 +168,7 @@ class Comparison:
             if champion is None or challenger is None:
                 return
             self._finishing.popleft()
+            self._take(champion, challenger)
             self.match.finish(unit.key, champion.score, challenger.score)
             if champion.counted and challenger.counted:
                 self._see(self.fresh[unit.key], champion, challenger)
@@ -185,6 +190,9 @@ class Comparison:
             if unit.key in self.units
         )
 
+    def _take(self, *trials: Trial) -> None:
+        self.took.update((trial.identity, trial) for trial in trials)
+
     @staticmethod
     def _see(kept: tuple[list[Trial], list[Trial]], champion: Trial, challenger: Trial) -> None:
         for trials, trial in zip(kept, (champion, challenger), strict=True):
@@ -196,14 +204,25 @@ class Board:
     """All comparisons of a night, filled in as trials finish; `stopped` says why it ended early, if it did."""
 
     def __init__(self, plan: Plan, *, record: bool = True) -> None:
-        self.plan, self.stopped, self._record = plan, "", record
+        # What is forced starts afresh, and is no part of the evidence that other nights go on from.
+        aside = plan.settings.force or plan.settings.against
+        self.plan, self.stopped, self._record = plan, "", record and not aside
         self.comparisons = [Comparison(plan, test, arm) for test in plan.tests for arm in test.arms]
-        self.finished: dict[tuple[str, str, str, int], Trial] = {}
-        self.seen: list[Trial] = []
+        self.finished: dict[Identity, Trial] = {}
+
+    @property
+    def taken(self) -> list[Trial]:
+        """The trials that comparisons stand on, in an order that does not depend on who ran them, and when."""
+        took = {identity: trial for one in self.comparisons for identity, trial in one.took.items()}
+        return [took[identity] for identity in sorted(took)]
+
+    @property
+    def proven(self) -> bool:
+        """Whether a fresh pass is wanted."""
+        return any(one.match.proven for one in self.comparisons)
 
     def see(self, trial: Trial) -> None:
         """One more trial is finished."""
-        self.seen.append(trial)
         self.finished[trial.identity] = trial
         for comparison in self.comparisons:
             if trial.arm in (CONTROL, comparison.arm.label) and trial.agent in comparison.test.agents:
@@ -258,36 +277,52 @@ def run(
 ) -> Board:
     """Run what is not in the journal yet; `shard` is the I-th of N parts of the cases, from 1."""
     part, of = shard
-    # What is forced starts afresh, and is no part of the evidence that other nights go on from.
-    board = Board(plan, record=of == 1 and not (plan.settings.force or plan.settings.against))
-
-    def work(jobs: Iterable[Job], what: str, most: int) -> str:
-        return run_all(
-            jobs,
-            model,
-            board.see,
-            Progress(what, most, quiet=quiet, max_usd=ask.max_usd),
-            concurrency=ask.at_once,
-            journal=journal,
-            source="ab_test",
-            judge=Judge(model, seed=plan.settings.seed),
-        )
-
     # A shard sees only its own cases, so it cannot know when a comparison is decided.
-    board.stopped = work(board.rounds(part, of), "A/B", plan.max_calls // of)
-    if of == 1 and not board.stopped and any(one.match.proven for one in board.comparisons):
-        board.stopped = work(board.finish(), "finishing", plan.max_finish)
+    board = Board(plan, record=of == 1)
+    board.stopped = _work(
+        board, board.rounds(part, of), model, journal, ask, ("A/B", plan.max_calls // of), quiet
+    )
+    if of == 1:
+        finish(board, model, journal, ask, quiet=quiet)
     return board
 
 
 def merge(plan: Plan, shards: Shards) -> Board:
-    """The night as if it had been run in one piece; refuses shards of another configuration."""
+    """The rounds as if they had been run in one piece; refuses shards of another configuration."""
     shards.check(plan.about)
     board = Board(plan)
-    board.stopped = shards.stopped
     # Seen in any order: a comparison takes its cases in their turn.
     for trial in sorted(shards.trials, key=lambda trial: trial.identity):
-        board.see(trial)
-    # What is proven waits for its fresh pass, unless asking again would tell nothing.
-    deque(board.finish(), maxlen=0)
+        board.see(replace(trial, resumed=False))
+    waiting = any(one.open for one in board.comparisons)
+    board.stopped = shards.stopped or (shards.cut_short if waiting else "")
     return board
+
+
+def finish(board: Board, model: Model, journal: Journal, ask: ModelOptions, *, quiet: bool) -> None:
+    """Run the fresh pass of everything proven."""
+    if board.proven and not board.stopped:
+        most = board.plan.max_finish
+        board.stopped = _work(board, board.finish(), model, journal, ask, ("finishing", most), quiet)
+
+
+def _work(
+    board: Board,
+    jobs: Iterable[Job],
+    model: Model,
+    journal: Journal,
+    ask: ModelOptions,
+    shown: tuple[str, int],
+    quiet: bool,
+) -> str:
+    """Run jobs to their end; why it stopped early, if it did."""
+    return run_all(
+        jobs,
+        model,
+        board.see,
+        Progress(*shown, quiet=quiet, max_usd=ask.max_usd),
+        concurrency=ask.at_once,
+        journal=journal,
+        source="ab_test",
+        judge=Judge(model, seed=board.plan.settings.seed),
+    )

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Literal
 from agents.domain import domain_of
 from agents.llm_client import ModelOptions
 from agents.manifest import Manifest, load_manifest
+from agents.model.call import Model
 from agents.texts.variants import Variants
 from eval.ab import report as ab_report
 from eval.ab.body import FORM, MODEL_FORM, body, parts
@@ -21,7 +23,7 @@ from eval.ab.carry_out import carry_out, finish_pending, only_one, promotion
 from eval.ab.memory import Memory, compared, kept
 from eval.ab.plan import ONLY_ONE, Plan, make_plan
 from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
-from eval.ab.run import Board, merge, run
+from eval.ab.run import Board, finish, merge, run
 from eval.ledger.provenance import GitState, append_history, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
 from eval.trials.shards import journal_file, read_shards
@@ -79,20 +81,52 @@ def run_night(repo: Repo, night: Night) -> Report:
 
 def _measured(repo: Repo, night: Night, manifest: Manifest) -> Board:
     """The trials of this night: from the shards, or run here, or in part from the journal."""
-    if night.merge is not None:
-        shards = read_shards(repo, night.merge)
-        return merge(planned(repo, night, manifest, shards.model), shards)
     ask = asked(night, manifest)
-    models = [*(spec.model for spec in manifest.enabled()), *challengers(night, manifest)]
-    model = ask.model(models, domain_of(repo, manifest.agents).analysts)
+    if night.merge is not None:
+        return _merged(repo, night, manifest, ask)
+    model = _model(repo, night, manifest, ask)
     plan = planned(repo, night, manifest, model_identity(model))
     if not plan.arms:
         return Board(plan)
     if not night.quiet:
         print(f"A/B: {plan.told(ask.max_usd)}", file=sys.stderr)
-    path = repo / journal_file(ASIDE if plan.settings.against else JOURNAL, SHARDS, night.shard)
-    with Journal(path, plan.about, resume=not plan.settings.force) as journal:
+    with _journal(repo, night, plan) as journal:
         return run(plan, model, journal, ask, night.shard, quiet=night.quiet)
+
+
+def _merged(repo: Repo, night: Night, manifest: Manifest, ask: ModelOptions) -> Board:
+    """What the shards ran, and the fresh pass over what they prove, which none of them could know to be needed."""
+    shards = read_shards(repo, night.merge or SHARDS)
+    board = merge(planned(repo, night, manifest, shards.model), shards)
+    if board.plan.deterministic:  # asking again would tell nothing
+        deque(board.finish(), maxlen=0)
+    elif board.proven and not board.stopped:
+        spent = ab_report.total_cost(shards.trials) or 0.0
+        calls = sum(len(trial.turns) for trial in shards.trials)
+        ask = replace(
+            ask,
+            max_usd=None if ask.max_usd is None else max(0.0, ask.max_usd - spent),
+            max_calls=None if ask.max_calls is None else max(0, ask.max_calls - calls),
+        )
+        model = _model(repo, night, manifest, ask)
+        if model_identity(model) != shards.model:
+            asked_here = model_identity(model)["model"]
+            raise BadInput(
+                f"--merge: the shards asked {shards.model['model']}, here it would be {asked_here}"
+            )
+        with _journal(repo, night, board.plan) as journal:
+            finish(board, model, journal, ask, quiet=night.quiet)
+    return board
+
+
+def _model(repo: Repo, night: Night, manifest: Manifest, ask: ModelOptions) -> Model:
+    models = [*(spec.model for spec in manifest.enabled()), *challengers(night, manifest)]
+    return ask.model(models, domain_of(repo, manifest.agents).analysts)
+
+
+def _journal(repo: Repo, night: Night, plan: Plan) -> Journal:
+    path = journal_file(ASIDE if plan.settings.against else JOURNAL, SHARDS, night.shard)
+    return Journal(repo / path, plan.about, resume=not plan.settings.force)
 
 
 def planned(repo: Repo, night: Night, manifest: Manifest, model: Mapping[str, Any]) -> Plan:
@@ -148,21 +182,22 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
         for row in Variants(plan.control.repo, test.prompt).lineage()
     }
     tests = ab_report.found(board, origins)
+    taken = board.taken if night.shard[1] == 1 else list(board.finished.values())
     metadata = replay_metadata(
         git,
         suites=plan.about["suites"],
         holdout_cases=plan.holdout_cases,
         prompts=plan.about["prompts"],
-        seen=seen_in(board.seen),
+        seen=seen_in(taken),
         seed=plan.settings.seed,
         run_type="ab_test",
         **run_url(),
     )
     spend = Spend(
-        trials=len(board.seen),
-        trials_resumed=sum(trial.resumed for trial in board.seen),
-        calls=sum(len(trial.turns) for trial in board.seen),
-        cost_usd=ab_report.total_cost(board.seen),
+        trials=len(taken),
+        trials_resumed=sum(trial.resumed for trial in taken),
+        calls=sum(len(trial.turns) for trial in taken),
+        cost_usd=ab_report.total_cost(taken),
         max_usd=asked(night, manifest).max_usd,
     )
     return Report(
@@ -222,16 +257,22 @@ def run_url() -> dict[str, str]:
 
 def _remember(repo: Repo, report: Report, board: Board) -> None:
     """One line of history for every set of comparisons, once, if a model was really called for it."""
-    if not any(trial.counted and trial.turns for trial in board.seen):
+    ran = board.finished.values()
+    if not any(trial.counted and trial.turns for trial in ran):
         return
     found = compared(report)
-    if all(trial.resumed for trial in board.seen):
+    if all(trial.resumed for trial in ran):
         known = {one.pair for one in Memory(repo).history}
         if known.issuperset(one.pair for one in found):
             return
     answered = report.metadata.get("model_answered")
+    taken = {
+        trial.identity for trial in board.taken
+    }  # what ran beyond that, in flight or on shards, was paid too
     rows = [{**kept(test, arm), "models": answered} for test, arm in report.arms]
-    summary = {"comparisons": rows, "promoted": report.promoted, "spend": plain(report.spend)}
+    beyond = [trial for identity, trial in board.finished.items() if identity not in taken]
+    spend = {**plain(report.spend), "trials_beyond": len(beyond), "beyond_usd": ab_report.total_cost(beyond)}
+    summary = {"comparisons": rows, "promoted": report.promoted, "spend": spend}
     append_history(repo, "ab_test", summary, report.metadata)
 
 

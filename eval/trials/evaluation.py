@@ -150,7 +150,8 @@ def merged(repo: Repo, targets: Sequence[Target], options: Options, folder: Path
     shards.check(run.about(shards.model))
     if shards.model["provider"] == "offline":
         run.skip_unknown()
-    return run.written([replace(trial, resumed=False) for trial in shards.trials], shards.stopped)
+    stopped = shards.stopped or (shards.cut_short if len(shards.trials) < len(run.jobs()) else "")
+    return run.written([replace(trial, resumed=False) for trial in shards.trials], stopped)
 
 
 class _Run:

@@ -1,7 +1,7 @@
 """Splits a run over machines, `--shard I/N` on each, and sums it up again, `--merge DIR` on one.
 
 A shard leaves its trials in a file (a journal: `eval/trials/journal.py`) and decides nothing; a merge reads the files
-and goes on as if all had been run in one piece.
+and goes on as if all had been run in one piece: it runs only what no shard could know to be needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def add_shard_flags(made: argparse.ArgumentParser, folder: Path) -> None:
     add = made.add_argument
     told = "run only the I-th of N parts; then --merge"
     add("--shard", type=shard, default=(1, 1), metavar="I/N", help=told)
-    add("--merge", type=Path, metavar="DIR", help=f"sum up the shards in DIR ({folder}), without any call")
+    add("--merge", type=Path, metavar="DIR", help=f"sum up the shards in DIR ({folder})")
 
 
 def one_at_a_time(args: argparse.Namespace) -> None:
@@ -69,6 +69,12 @@ class Shards:
     def stopped(self) -> str:
         """Why the run is not whole, if it is not."""
         return f"shards missing: {', '.join(self.missing)}" if self.missing else ""
+
+    @property
+    def cut_short(self) -> str:
+        """What is said of a run whose shards are all there, but ended before their cases did."""
+        why = next((trial.error for trial in reversed(self.trials) if not trial.counted), None)
+        return f"shards ended early{f', last: {why}' if why else ''}"
 
     def check(self, about: Mapping[str, Any]) -> None:
         """Refuse shards of another configuration than the one asked for."""

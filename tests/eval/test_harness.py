@@ -289,6 +289,16 @@ def test_shards_merged_are_what_one_run_gives(checkout: Path, endpoint: Loopback
     assert len((checkout / "eval/history.jsonl").read_text().splitlines()) == 1
 
 
+def test_shards_that_ran_out_of_budget_are_no_whole_run(
+    checkout: Path, endpoint: Loopback, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for part in (1, 2):
+        limited = ["--quiet", "--max-calls", "10", "--shard", f"{part}/2"]
+        assert harness.main(limited) == cli.STOPPED
+    assert harness.main(["--quiet", "--merge", "eval/results/eval_shards"]) == cli.STOPPED
+    assert "shards ended early, last: " in capsys.readouterr().err
+
+
 def test_a_missing_shard_is_told_and_shards_of_another_run_are_refused(
     checkout: Path, endpoint: Loopback, capsys: pytest.CaptureFixture[str]
 ) -> None:
