@@ -21,6 +21,7 @@ from telemetry.edge.records import load_yaml
 
 SCHEMA = Path(__file__).parents[1] / "manifest.schema.json"
 EVERYONE = "*"
+MOST_LISTED = 24  # names in one message
 
 
 def checked(root: Path) -> dict[str, Any]:
@@ -52,9 +53,7 @@ def _schema_problems(raw: object) -> Iterator[str]:
         known = rule.get("properties", {})
         if fault.keyword == "additionalProperties":
             for name in fault.value.keys() - known.keys():
-                meant = difflib.get_close_matches(str(name), known, n=1)
-                said = f"did you mean {meant[0]}? " if meant else ""
-                yield f"{where}{name}: unknown field ({said}allowed: {', '.join(known)})"
+                yield f"{where}{name}: unknown field ({_suggested(str(name), list(known))})"
         elif fault.keyword == "dependentRequired":
             for name, needed in rule["dependentRequired"].items():
                 if name in fault.value:
@@ -75,6 +74,14 @@ def _where(raw: Any, path: Sequence[str | int]) -> str:
     if len(path) > 1 and path[0] == "agents" and isinstance(path[1], int):
         parts[1] = _name(raw["agents"][path[1]], path[1])
     return "".join(f"{part}." for part in parts)
+
+
+def _suggested(name: str, allowed: Sequence[str]) -> str:
+    """What may have been meant, and what is allowed, as far as it fits a line."""
+    meant = difflib.get_close_matches(name, allowed, n=1)
+    said = f"did you mean {meant[0]}? " if meant else ""
+    rest = f" and {len(allowed) - MOST_LISTED} more" if len(allowed) > MOST_LISTED else ""
+    return f"{said}allowed: {', '.join(allowed[:MOST_LISTED])}{rest}"
 
 
 def _name(entry: object, index: int) -> str:
@@ -150,7 +157,7 @@ def _bad_schema(path: Path) -> str | None:
 def _unknown(where: str, given: Iterable[str], names: Sequence[str]) -> Iterator[str]:
     for name in given:
         if name not in names and name != EVERYONE:
-            yield f"{where}: unknown agent {name!r} (allowed: {', '.join(dict.fromkeys(names))})"
+            yield f"{where}: unknown agent {name!r} ({_suggested(name, list(dict.fromkeys(names)))})"
 
 
 def _is_file(root: Path, path: str) -> bool:

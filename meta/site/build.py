@@ -38,7 +38,7 @@ def build(facts: Facts, out: Path) -> list[Path]:
     for path, template, shown in pages(facts):
         depth = path.count("/")
         text = environment.get_template(template).render(shown, path=path, up="../" * depth)
-        write_atomic(out / path, text)
+        write_atomic(out / path, text, durable=False)  # made anew at will
         written.append(out / path)
     for name in ASSETS:
         write_atomic(out / name, (HERE / "assets" / name).read_bytes())

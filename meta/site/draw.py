@@ -14,6 +14,8 @@ from markupsafe import Markup, escape
 
 WIDTHS = {"wide": 680, "narrow": 330}
 HEIGHT = 220
+FEW = 60  # points up to which each has a dot of its own
+MOST = 120  # points of a line
 MARGIN = {"left": 44, "right": 14, "top": 12, "bottom": 26}
 
 
@@ -47,24 +49,31 @@ def line(
     """Values in their order, places with a note marked."""
     if not points:
         return Markup("")
+    points = thinned(points)
 
     def inner(width: int) -> Markup:
         x, y = _scales(width, points[0].x, points[-1].x, low, high)
         path = "M" + "L".join(f"{x(point.x)},{y(point.y)}" for point in points)
         parts = [_grid(width, y, unit), Markup('<path class="line" d="{}"/>').format(path)]
-        for point in points:
+        for point in points if len(points) <= FEW else [point for point in points if point.note]:
             kind = f"dot {point.kind or ('marked' if point.note else '')}".strip()
             told = f"{point.label}: {_shown(point.y, unit)}" + (f", {point.note}" if point.note else "")
-            if point.note or len(points) <= 60:
-                parts.append(
-                    Markup('<circle class="{}" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
-                        kind, x(point.x), y(point.y), 5 if point.note else 3, told
-                    )
+            parts.append(
+                Markup('<circle class="{}" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
+                    kind, x(point.x), y(point.y), 5 if point.note else 3, told
                 )
+            )
         parts.append(_ends(width, points))
         return Markup("").join(parts)
 
     return _both(title, about, inner)
+
+
+def thinned(points: Sequence[Point]) -> Sequence[Point]:
+    """What can be told apart at this size: every n-th point, counted from the last, and all that have a note."""
+    step = -(-len(points) // MOST)
+    last = len(points) - 1
+    return [point for place, point in enumerate(points) if (last - place) % step == 0 or point.note]
 
 
 def evidence(title: str, about: str, logs: Sequence[float], needed: float) -> Markup:

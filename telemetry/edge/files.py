@@ -29,15 +29,16 @@ def _settled(changed_ns: int) -> bool:
     return time.time_ns() - changed_ns > (100_000_000 if changed_ns % 1_000_000_000 else 2_000_000_000)
 
 
-def write_atomic(path: Path, data: str | bytes) -> None:
-    """Replace `path` whole or not at all, also across a power cut; its directory is made if need be."""
+def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
+    """Replace `path` whole or not at all, if `durable` also across a power cut; its directory is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with scratch.open("wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         scratch.replace(path)
     except BaseException:
         scratch.unlink(missing_ok=True)

@@ -47,6 +47,14 @@ ACTIONS = {
         "v8.0.1",
         "name artifact-ids path pattern merge-multiple github-token repository run-id",
     ),
+    "actions/upload-pages-artifact": _pin(
+        "fc324d3547104276b827a68afc52ff2a11cc49c9", "v5.0.0", "name path retention-days include-hidden-files"
+    ),
+    "actions/deploy-pages": _pin(
+        "cd2ce8fcbc39b97be8ca5fce6e763baed58fa128",
+        "v5.0.0",
+        "token timeout error_count reporting_interval artifact_name preview",
+    ),
     "peter-evans/create-pull-request": _pin(
         "5f6978faf089d4d20b00c7766989d076bb2fc7f1",
         "v8.1.1",
