@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from agents.model.settings import CONCURRENCY, UNSAID, ModelSettings, by_name
 from telemetry.edge.cli import note, number, whole
-from telemetry.edge.errors import BadInput
-from telemetry.edge.files import here
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.files import MANIFEST, here
 from telemetry.edge.text import remember
 
 if TYPE_CHECKING:
@@ -64,6 +64,17 @@ class ModelOptions:
         unsaid = {one.name: getattr(limits, one.name) for one in fields(limits)}
         unsaid = {name: limit for name, limit in unsaid.items() if getattr(self, name) is None}
         return replace(self, **unsaid, usual=manifest.model, others=manifest.models)
+
+    def limits(self) -> tuple[float | None, int | None, float | None]:
+        """USD, calls and seconds; what is left of the month may be less than what a night may cost."""
+        if self.month is None:
+            return self.max_usd, self.max_calls, self.max_seconds
+        left = self.month - spent_this_month()
+        if left <= 0:
+            raise Stopped(
+                f"budget: month {self.month:g} reached ({MANIFEST}): nothing is asked until the next"
+            )
+        return min(left, self.max_usd or left), self.max_calls, self.max_seconds
 
     @property
     def at_once(self) -> int:
@@ -137,16 +148,18 @@ def model_from_env(
     `models` are those that will be asked beside the default one: a USD cap that cannot be held over them is
     refused here rather than in the middle of a run. `analysts` are what the offline model knows beside its own.
     """
-    from agents.model.budget import Budget
+    from agents.model.budget import Budget, night
 
     asked, others = options or ModelOptions(), tuple(filter(None, models))
-    budget = Budget(asked.max_usd, asked.max_calls, asked.max_seconds)
     endpoint = endpoint_from_env(asked.usual.name)
     note("shutdown", functools.partial(shutdown_warning, others, asked.usual.name))
     if endpoint is None:
         from agents.offline.model import OfflineModel
 
-        return Capped(OfflineModel(asked.offline_noise, asked.seed, analysts), budget)
+        # Its calls cost nothing, so they do not count.
+        return Capped(
+            OfflineModel(asked.offline_noise, asked.seed, analysts), Budget(max_seconds=asked.max_seconds)
+        )
     from agents.model.endpoint import OpenAIModel
 
     key, base_url, model = endpoint
@@ -155,12 +168,26 @@ def model_from_env(
         api_key=key,
         base_url=base_url,
         model=model,
-        budget=budget,
+        budget=Budget(*asked.limits(), whole=night.get()),
         given=given,
         known=by_name([asked.usual, *asked.others], model),
     )
     chosen.require_price(*others)
     return chosen
+
+
+def spent_this_month() -> float:
+    """USD of this calendar month (UTC), by the log and what was pulled of the data branch; unknown is worst case."""
+    from datetime import UTC, datetime
+
+    from telemetry.read.rows import Window
+    from telemetry.read.store import connect
+
+    first = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    rows = connect(here(), Window(kind="llm_call", since=first, elsewhere=True), fields=["booked_usd"])
+    known = "select sum(coalesce(try_cast(booked_usd as double), cost_usd)) from events"
+    [usd] = rows.execute(known).fetchone() or (None,)
+    return float(usd or 0.0)
 
 
 def endpoint_from_env(named: str | None = None) -> tuple[str, str, str] | None:

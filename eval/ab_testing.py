@@ -108,7 +108,8 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
     from eval.ab.body import bounds, parts, points
     from eval.ab.session import NOTHING
 
-    cli.found("; ".join(_sentence(test, arm) for test, arm in report.arms) or NOTHING)
+    sentences = [_sentence(test, arm) for test, arm in report.arms] or [NOTHING]
+    cli.found("; ".join([*sentences, *report.problems]))
     for problem in report.problems:
         print(f"{'warning' if report.arms else 'error'}: {problem}", file=sys.stderr)
     if report.stop_reason:

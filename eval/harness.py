@@ -155,20 +155,26 @@ def _targets(repo: Repo, args: argparse.Namespace, manifest: Manifest) -> list[T
 
 
 def _tell(done: Evaluation, args: argparse.Namespace) -> None:
+    from eval.trials.results import unread
+
     rows = [_line(each.target.spec.name, each.summary) for each in done.agents]
     rates = {each.target.spec.name: each.summary.success_rate for each in done.agents}
     told = [f"{name} {100 * rate:.0f} %" for name, rate in rates.items() if rate is not None]
-    cli.found(", ".join([*told, *(f"{name} skipped: {why}" for name, why in done.skipped.items())]))
-    providers = sorted({str(each.metadata["provider"]) for each in done.agents})
+    told += [f"{name} skipped: {why}" for name, why in done.skipped.items()]
+    bad = {each.target.spec.name: unread(each.results) for each in done.agents}
+    problems = [f"{name}: {line}" for name, line in bad.items() if line]
+    cli.found("; ".join([", ".join(told), *problems]))
+    asked = (each.metadata["model_asked"] or each.metadata["provider"] for each in done.agents)
+    models = sorted({name for one in asked for name in (one if isinstance(one, list) else [one]) if name})
     stopped = f", stopped early: {done.stopped}" if done.stopped else ""
-    heading = f"Eval by {', '.join(providers) or 'nobody'}{stopped}"
+    heading = f"Eval by {', '.join(models) or 'nobody'}{stopped}"
     titles = ["agent", "counted", "passed", "success", "empty", "score", "errors", "p95 ms", "cost"]
     job_summary(f"### {heading}\n\n{table(titles, rows)}")
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     first, *others = widths
     shown = [titles, *rows] if rows else []
     lines = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in shown]
-    lines += [f"{name}: skipped: {why}" for name, why in done.skipped.items()]
+    lines += [*problems, *(f"{name}: skipped: {why}" for name, why in done.skipped.items())]
     if args.shard[1] > 1:
         lines.append(f"shard done; sum up with --merge {SHARDS} once all are there")
     value = {

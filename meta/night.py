@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from agents.llm_client import add_model_flags, model_flags
+from agents.llm_client import add_model_flags, model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary
 from telemetry.edge.files import SITE, Repo
@@ -49,6 +49,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from agents.manifest import load_manifest
     from eval.hindsight.session import anything_due
     from eval.ledger.provenance import GitState
+    from meta.nightly.budget import shared_budget
     from meta.nightly.diary import Diary, Display, about, markdown, no_history, remember, spent_since
     from meta.nightly.stage import InPlace, Stage
     from meta.nightly.steps import FAILED, STOPPED, call, run_night, steps
@@ -65,14 +66,19 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     with stage:
         shadow = len(manifest.enabled()) < len(manifest.agents)
         due, others = anything_due(repo, manifest), bool(manifest.challenger_models)
-        night = steps(options, no_history(repo), shadow, due, others)
+        replay = no_history(repo)
+        night = steps(options, replay, shadow, due, others)
         shown = Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:
             diary.add(result)
             shown.end(result)
 
-        results = run_night(night, stage, diary.results, shown.start, on_end)
+        ask = model_options(args).within(manifest)
+        open_steps = [step.name for step in night if step.name not in diary.results]
+        with shared_budget(repo, manifest, ask, open_steps, replay=replay) as foreseen:
+            shown.say(foreseen)
+            results = run_night(night, stage, diary.results, shown.start, on_end)
     spent = spent_since(repo, started)
     if spent["calls"]:
         remember(repo, manifest, results, spent, git_state, args.seed)

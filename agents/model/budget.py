@@ -1,7 +1,8 @@
 """Holds a run to what it may spend: in USD, in calls, in seconds.
 
 A call reserves its worst case before it is sent, so calls in flight cannot overshoot together; near the cap,
-calls wait until those before them are settled. Once a limit is reached the budget stays stopped.
+calls wait until those before them are settled. Once a limit is reached the budget stays stopped. The scripts of a
+night share one: each has its own limits, and those of `whole` above them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from agents.model.call import LLMError
@@ -16,6 +18,9 @@ from telemetry.edge.errors import BadInput
 
 if TYPE_CHECKING:
     import asyncio
+
+
+night: ContextVar[Budget | None] = ContextVar("night", default=None)  # what all scripts of a night may use
 
 
 class Budget:
@@ -27,6 +32,7 @@ class Budget:
         max_calls: int | None = None,
         max_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        whole: Budget | None = None,
     ) -> None:
         for name, limit in (("max_usd", max_usd), ("max_calls", max_calls), ("max_seconds", max_seconds)):
             if limit is not None and not limit >= 0:  # also NaN, which no sum would ever exceed
@@ -36,23 +42,40 @@ class Budget:
         self.calls = 0
         self.stopped: str | None = None  # why, once a limit was reached
         self._reserved: list[float] = []
-        self._clock = clock
+        self._clock, self._whole = clock, whole
         self._ends: float | None = None  # set by the first call, not while imports before it take their time
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def seconds_left(self) -> float | None:
         """Until `max_seconds` is over; None without such a limit."""
-        return None if self._ends is None else self._ends - self._clock()
+        own = None if self._ends is None else self._ends - self._clock()
+        above = self._whole.seconds_left() if self._whole else None
+        return own if above is None else above if own is None else min(own, above)
 
     async def reserve(self, worst_usd: float = 0.0) -> float:
         """Set the worst case aside, waiting for calls in flight if need be; give it back with `settle`."""
-        while (turn := self._try(worst_usd)) is not None:
-            await turn.wait()
+        if self._whole:
+            await self._whole.reserve(worst_usd)
+        try:
+            while (turn := self._try(worst_usd)) is not None:
+                await turn.wait()
+        except BaseException:  # it was never sent: whatever kept it from that goes on
+            if self._whole:
+                self._whole.release(worst_usd)
+            raise
         return worst_usd
+
+    def release(self, reserved: float) -> None:
+        """The call was not made after all."""
+        with self._lock:
+            self.calls -= 1
+        self.settle(reserved, 0.0)
 
     def settle(self, reserved: float, cost_usd: float | None) -> None:
         """The call is over; None means its cost is unknown, and the worst case is taken."""
+        if self._whole:
+            self._whole.settle(reserved, cost_usd)
         with self._lock:
             self._reserved.remove(reserved)
             self.spent_usd += reserved if cost_usd is None else cost_usd

@@ -26,6 +26,7 @@ from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
 from eval.ab.run import Board, finish, merge, run
 from eval.ledger.provenance import GitState, append_history, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
+from eval.trials.results import unread
 from eval.trials.shards import journal_file, read_shards
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
@@ -196,7 +197,7 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
     spend = Spend(
         trials=len(taken),
         trials_resumed=sum(trial.resumed for trial in taken),
-        calls=sum(len(trial.turns) for trial in taken),
+        calls=sum(turn.get("attempts", 1) for trial in taken for turn in trial.turns),
         cost_usd=ab_report.total_cost(taken),
         max_usd=asked(night, manifest).max_usd,
     )
@@ -209,7 +210,7 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
         settings=plan.settings,
         spend=spend,
         command=_command(plan),
-        problems=plan.problems,
+        problems=(*plan.problems, *filter(None, [unread(taken)])),
         tests=tests,
         metadata=metadata,
     )

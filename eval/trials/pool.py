@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from itertools import takewhile
@@ -46,20 +46,36 @@ Build = Callable[[AgentSpec, PromptSet, Model], BaseAgent]
 
 
 class Breaker:
-    """Says when to stop feeding: the budget is spent, or `limit` trials in a row failed by infrastructure."""
+    """Says whom to stop feeding: an agent of whom `limit` trials in a row failed by infrastructure, or everyone.
+
+    One agent's trouble is its own: the others go on. If none of them is answered either, it is an outage.
+    """
 
     def __init__(self, limit: int = 32) -> None:
-        self.limit, self.in_a_row, self.reason = limit, 0, ""
+        self.limit, self.reason = limit, ""
+        self.given_up: set[str] = set()
+        self._in_a_row: Counter[str] = Counter()
+        self._down: dict[str, str] = {}  # those given up since anybody was answered, and why
 
     def see(self, trial: Trial) -> None:
-        """Take note of a finished trial; a task that the offline model does not know is one agent's matter."""
-        if trial.error_kind == "unknown_task":
+        """Take note of a finished trial."""
+        if trial.counted:
+            self._in_a_row[trial.agent] = 0
+            self._down.clear()
             return
-        self.in_a_row = 0 if trial.counted else self.in_a_row + 1
+        self._in_a_row[trial.agent] += 1
         if trial.error_kind == "budget":
             self.reason = self.reason or f"budget reached: {trial.error}"
-        elif self.in_a_row >= self.limit:
-            self.reason = self.reason or f"outage: {self.in_a_row} calls in a row failed, last: {trial.error}"
+        elif self._in_a_row[trial.agent] >= self.limit and trial.agent not in self.given_up:
+            self.given_up.add(trial.agent)
+            self._down[trial.agent] = f"{self.limit} calls in a row failed, last: {trial.error}"
+            if len(self._down) > 1:
+                self.end()
+
+    def end(self) -> None:
+        """Nobody is left to be fed: whoever was given up last may have been the endpoint's fault."""
+        if self._down and not self.reason:
+            self.reason = f"outage: {list(self._down.values())[-1]}"
 
 
 async def run_trials(
@@ -135,13 +151,15 @@ def run_all(
     breaker = Breaker(limit=max(8, 2 * concurrency))
 
     async def work() -> None:
-        feed = takewhile(lambda _: not breaker.reason, jobs)
+        fed = takewhile(lambda _: not breaker.reason, jobs)
+        feed = (job for job in fed if job.spec.name not in breaker.given_up)
         try:
             async with aclosing(run_trials(feed, model, concurrency=concurrency, **options)) as stream:
                 async for trial in stream:
                     see(trial)
                     breaker.see(trial)
                     progress.see(trial.ok, trial.cost_usd if trial.turns else 0.0, trial.resumed)
+            breaker.end()
             if not breaker.reason:
                 progress.total = progress.done  # decided before all cases were used
         finally:

@@ -16,7 +16,7 @@ from eval.grading.suite import Case, splits
 from eval.grading.trivial import Baseline, empty_baseline
 from eval.trials.trial import Trial
 from telemetry.edge.records import plain
-from telemetry.edge.text import MAX_PREVIEW, MAX_RATIONALE, MAX_RAW_OUTPUT, cut
+from telemetry.edge.text import MAX_PREVIEW, MAX_RATIONALE, MAX_RAW_OUTPUT, clean, cut
 
 T = TypeVar("T")
 
@@ -155,6 +155,20 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
         tokens_in=tokens_in,
         tokens_out=tokens_out,
     )
+
+
+def unread(trials: Iterable[Mapping[str, Any] | Trial]) -> str:
+    """`28 of 30 answers could not be read (first: ...)`; empty if all could. Of trials, or of their result rows."""
+
+    def part(trial: Mapping[str, Any] | Trial, name: str) -> Any:
+        return trial.get(name) if isinstance(trial, Mapping) else getattr(trial, name)
+
+    answered = [trial for trial in trials if part(trial, "score") is not None]
+    bad = [str(part(trial, "error")) for trial in answered if part(trial, "error_kind") == "parse"]
+    if not bad:
+        return ""
+    first = clean(cut(bad[0], MAX_PREVIEW)[0]).replace("\n", " ")
+    return f"{len(bad)} of {len(answered)} answers could not be read (first: {first})"
 
 
 def _as_json(value: Any) -> str:

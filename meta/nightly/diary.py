@@ -101,6 +101,11 @@ class Display:
         self._live = sys.stderr.isatty()
         self._number = 0
 
+    def say(self, line: str) -> None:
+        """A line of its own, if there is one."""
+        if line:
+            self._write(line)
+
     def start(self, step: Step) -> None:
         """A step begins."""
         line = f"[{self._number + 1}/{self._total}] {step.name}: {step.doing} ..."
@@ -144,12 +149,13 @@ class Display:
 def spent_since(repo: Repo, started: float) -> dict[str, Any]:
     """Calls, cost and provider of all model calls since then, from their rows."""
     since = datetime.fromtimestamp(started, UTC)
-    con = connect(repo, Window(kind="llm_call", since=since))
+    con = connect(repo, Window(kind="llm_call", since=since), fields=["attempts"])
     row = con.execute(
-        "select count(*), sum(cost_usd), count(*) filter (where cost_usd is null), max(provider) from events"
+        "select sum(coalesce(try_cast(attempts as bigint), 1)), sum(cost_usd),"  # a repair is a call, too
+        " count(*) filter (where cost_usd is null), max(provider) from events"
     ).fetchone()
     calls, usd, unpriced, provider = row or (0, None, 0, None)
-    return {"calls": calls, "usd": usd, "unpriced_calls": unpriced, "provider": provider}
+    return {"calls": int(calls or 0), "usd": usd, "unpriced_calls": unpriced, "provider": provider}
 
 
 def money(spent: Mapping[str, Any]) -> str:

@@ -111,7 +111,7 @@ class Drafter:
         return replace(draft, row=spent, search=search)
 
     async def _searched(self, specs: Sequence[AgentSpec], found: Contenders, ideas: int) -> Draft:
-        prompt, before, author = found.base.prompt, found.base.text, ""
+        prompt, before, author, offered = found.base.prompt, found.base.text, "", 0
         screen = await self._screen(prompt, specs)
         marks = await screen.marks(before, range(len(screen.units)))
         if all(mark.ok for mark in marks.values()):
@@ -119,9 +119,10 @@ class Drafter:
         about = self._about(specs, found)
 
         async def ask(state: Climb, number: int) -> Sequence[Proposal]:
-            nonlocal author
+            nonlocal author, offered
             question = self._question(prompt, specs, state, screen, number)
             proposed, author = await proposer.ask(self.model, self.manifest, self.prompts, question)
+            offered += len(proposed)
             return proposed
 
         def fits(text: str) -> list[str]:
@@ -140,7 +141,9 @@ class Drafter:
             best, refused = await search.climb(start, screen, ask, fits, effort)
         right, wrong = search.changed(marks, best.marks)
         if len(right) - len(wrong) < (LEAST_MENDED if self.free else 1):
-            told = "no idea mended enough tune cases" if not refused else "no idea was fit and better"
+            told = "no idea was fit and better" if refused else "no idea mended enough tune cases"
+            if not offered:
+                told = f"{author or 'the model'} was asked, and proposed nothing"
             return Draft(prompt, found, skipped=told, refused=tuple(refused))
         kinds = Counter(tag for place in right for tag in screen.units[place].case.tags)
         answers = self._answered(specs, best.taken, kinds)

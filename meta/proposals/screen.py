@@ -88,6 +88,7 @@ class TrialScreen:
             if trial.score is not None:
                 place = by_case[(trial.agent, trial.case_id)]
                 found[place] = Mark(trial.ok is True, trial.score, trial.reasons, trial.output)
+        breaker.end()
         if breaker.reason:
             raise Stopped(breaker.reason)
         return found

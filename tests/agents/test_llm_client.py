@@ -18,7 +18,8 @@ from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, using_model
 from agents.model.endpoint import OpenAIModel
 from agents.model.settings import ModelSettings
-from telemetry.edge.errors import BadInput
+from telemetry.edge.errors import BadInput, Stopped
+from telemetry.logger import log_event
 from telemetry.record import pricing
 from telemetry.record.run import instrument_agent_call_async
 from tests.worlds.loopback import USAGE, Loopback, Reply, Request, as_json, chat, error
@@ -629,10 +630,9 @@ def test_without_key_and_endpoint_the_offline_model_answers(
     monkeypatch.setenv("OPENAI_API_KEY", "")  # how GitHub passes a secret that is not set
     model = model_from_env(ModelOptions(max_calls=1))
     known = [{"role": "user", "content": '{"task": "judge"}'}]
-    assert asyncio.run(model.complete(known)).provider == "offline"
-    with pytest.raises(LLMError, match="max_calls 1"):
-        asyncio.run(model.complete(known))
-    assert [row["provider"] for row in rows(root)] == ["offline"]
+    for _ in range(2):  # what costs nothing does not count
+        assert asyncio.run(model.complete(known)).provider == "offline"
+    assert [row["provider"] for row in rows(root)] == ["offline"] * 2
 
 
 def test_every_model_that_will_be_asked_needs_a_price_under_a_usd_cap(
@@ -641,3 +641,33 @@ def test_every_model_that_will_be_asked_needs_a_price_under_a_usd_cap(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(BadInput, match="house-model-7"):
         model_from_env(ModelOptions(max_usd=1.0), models=[None, "house-model-7"])
+
+
+def test_what_is_left_of_the_month_caps_a_run_and_a_month_that_is_spent_asks_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    said = {"model_asked": "m", "model_answered": None, "provider": "p", "attempts": 1, "request_id": None}
+    said |= {"tokens_cached": None, "tokens_thinking": None, "raw_output": "", "raw_output_truncated": False}
+    log_event("a", "r1", 1.0, cost_usd=2.0, cost_source="provider", kind="llm_call", **said)
+    log_event("a", "r2", 1.0, cost_source="unknown", booked_usd=1.0, kind="llm_call", **said)
+    model = model_from_env(ModelOptions(max_usd=5.0, month=7.0))
+    assert isinstance(model, OpenAIModel) and model.budget.max_usd == pytest.approx(4.0)
+    with pytest.raises(Stopped, match=r"month 3 reached \(agents/manifest\.yaml\)"):
+        model_from_env(ModelOptions(max_usd=5.0, month=3.0))
+
+
+def test_the_scripts_of_a_night_share_one_budget() -> None:
+    whole = Budget(max_calls=3)
+
+    async def use(part: Budget, calls: int) -> None:
+        for _ in range(calls):
+            part.settle(await part.reserve(0.0), 0.5)
+
+    asyncio.run(use(Budget(max_calls=9, whole=whole), 2))
+    with pytest.raises(LLMError, match="max_calls 3 reached"):
+        asyncio.run(use(Budget(whole=whole), 2))
+    assert (whole.calls, whole.spent_usd) == (3, 1.5)
+    with pytest.raises(LLMError, match="max_calls 1 reached"):
+        asyncio.run(use(Budget(max_calls=1, whole=(roomy := Budget())), 2))
+    assert roomy.calls == 1, "what a part refuses, the whole did not do"

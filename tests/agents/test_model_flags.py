@@ -109,7 +109,7 @@ def test_without_flags_it_is_the_default_within_the_manifests_budget() -> None:
 
 
 def test_the_model_gets_all_of_it() -> None:
-    model = ModelOptions(max_calls=3, seed=4, offline_noise=0.5).model()
+    model = ModelOptions(max_seconds=3, seed=4, offline_noise=0.5).model()
     assert isinstance(model, Capped) and isinstance(model.inner, OfflineModel)
-    assert model.budget.max_calls == 3
+    assert model.budget.max_seconds == 3
     assert (model.inner.noise, model.inner.seed) == (0.5, 4)

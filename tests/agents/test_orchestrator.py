@@ -475,11 +475,12 @@ def test_a_replay_stops_when_the_endpoint_is_down_or_the_budget_used_up(
         assert orchestrator.main(["--replay", "100", "--quiet", "--agent", "gauge_echo"]) == cli.STOPPED
         assert len(server.requests) < 60
     assert "runs in a row failed" in capsys.readouterr().err
-    monkeypatch.delenv("OPENAI_BASE_URL")
     arguments = ["--replay", "100", "--quiet", "--max-calls", "20", "--agent", "gauge_echo"]
-    assert orchestrator.main(arguments) == cli.STOPPED
-    assert "max_calls 20 reached" in capsys.readouterr().err
-    assert orchestrator.main(arguments) == cli.STOPPED
+    with Loopback([chat('{"items": []}')]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert orchestrator.main(arguments) == cli.STOPPED
+        assert "max_calls 20 reached" in capsys.readouterr().err
+        assert orchestrator.main(arguments) == cli.STOPPED
     good = [row["as_of"] for row in rows(root) if row["error"] is None]
     assert len(good) == len(set(good)) == 40, "it goes on where it stopped"
 

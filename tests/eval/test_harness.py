@@ -496,3 +496,14 @@ def test_replay_refuses_what_is_no_result(root: Path, capsys: pytest.CaptureFixt
     (root / "x.json").write_text(text)
     assert replay.main(["x.json"]) == cli.BAD_INPUT
     assert "x.json: not a results file" in capsys.readouterr().err
+
+
+def test_answers_that_cannot_be_read_are_told_with_the_first_of_them(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Loopback([chat("I would rather not say.")]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert harness.main(["--agent", "alpha", "--max-usd", "5"]) == cli.OK
+    shown = capsys.readouterr().out
+    assert "Eval by gpt-6-luna" in shown
+    assert "alpha: 20 of 20 answers could not be read (first: LLMError: the answer holds no JSON" in shown

@@ -243,12 +243,27 @@ def test_the_breaker_trips_on_a_spent_budget_and_on_a_row_of_outages_only() -> N
     breaker = Breaker(limit=3)
     for trial in (outage, outage, fine, outage, outage, crash, outage, outage):
         breaker.see(trial)
-    assert breaker.reason == ""
+    assert not breaker.given_up
     breaker.see(outage)
+    assert breaker.given_up == {outage.agent}
+    breaker.end()
     assert breaker.reason.startswith("outage: 3 calls in a row")
     spent = Breaker(limit=3)
     spent.see(replace(outage, error_kind="budget"))
     assert spent.reason.startswith("budget reached")
+
+
+def test_one_agents_trouble_is_its_own_and_two_without_an_answer_between_them_are_an_outage() -> None:
+    fine, outage = sorted(run(jobs([case(1), case(3, do="outage")])), key=lambda t: t.case_id)
+    other = replace(outage, agent="other")
+    breaker = Breaker(limit=2)
+    for trial in (outage, outage, replace(fine, agent="another"), other):
+        breaker.see(trial)
+    breaker.end()
+    assert breaker.given_up == {outage.agent} and breaker.reason == ""
+    for trial in (other, replace(outage, agent="another"), replace(outage, agent="another")):
+        breaker.see(trial)
+    assert breaker.reason.startswith("outage: ")
 
 
 async def wrapped(case: dict[str, Any], call: Any) -> Any:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agents.llm_client import ModelOptions, model_from_env
+from agents.manifest import load_manifest
+from agents.model.call import LLMError
+from agents.model.endpoint import OpenAIModel
 from agents.texts.variants import Variants
 from meta.audit import recorded
+from meta.nightly.budget import shared_budget
 from meta.nightly.diary import Diary
 from meta.nightly.stage import TREE, InPlace, Stage
 from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, run_step, steps
@@ -205,6 +212,28 @@ def python(checkout: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=checkout, env=bare, capture_output=True, text=True
     )
+
+
+def test_what_a_night_will_cost_is_told_before_it_starts_and_its_steps_share_one_budget(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(checkout))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    manifest = load_manifest(Repo(checkout))
+    ask = replace(ModelOptions().within(manifest), max_usd=0.01)
+    names = [step.name for step in steps((), replay=False)]
+    with shared_budget(Repo(checkout), manifest, ask, names, replay=False) as line:
+        first, second = (model_from_env(ModelOptions(max_usd=1)) for _ in range(2))
+        assert isinstance(first, OpenAIModel) and isinstance(second, OpenAIModel)
+        asyncio.run(first.budget.reserve(0.009))
+        first.budget.settle(0.009, None)
+        with pytest.raises(LLMError, match=r"max_usd 0\.01 reached: 0\.009"):
+            asyncio.run(second.budget.reserve(0.009))
+    assert line.startswith("Tonight asks gpt-6-luna: about $0.") and "of at most $0.01: " in line
+    assert "evals 0." in line and "A/B 0." in line and line.endswith("; it will stop early.")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with shared_budget(Repo(checkout), manifest, ask, names, replay=False) as line:
+        assert line == "", "the offline model costs nothing"
 
 
 def test_a_disabled_agent_runs_in_shadow_and_comes_back_as_a_branch_once_it_has_recovered(
