@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import functools
+import hashlib
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import read_again
 
 
 def load_code(name: str, where: str) -> Callable[..., Any]:
@@ -23,6 +26,14 @@ def load_code(name: str, where: str) -> Callable[..., Any]:
     if not callable(found):
         raise BadInput(f"{where} {name!r}: is not a function")
     return found
+
+
+def code_hash(module: str) -> str:
+    """Twelve hex digits of a module's source text; empty for one that has none."""
+    spec = _found(module)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return ""
+    return hashlib.sha256(read_again(Path(spec.origin))).hexdigest()[:12]
 
 
 def callable_problem(module: str, name: str) -> str | None:
@@ -46,10 +57,7 @@ def _public(names: Iterable[str]) -> str:
 @functools.lru_cache(maxsize=256)
 def source_of(module: str) -> ast.Module | str:
     """The source of a module, or why it cannot be had."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError, AttributeError):  # a parent is missing, or is not a package
-        spec = None
+    spec = _found(module)
     if spec is None or spec.origin is None:
         return f"no module named {module!r}"
     if not spec.origin.endswith(".py"):
@@ -58,6 +66,13 @@ def source_of(module: str) -> ast.Module | str:
         return ast.parse(Path(spec.origin).read_bytes())
     except (OSError, SyntaxError) as error:
         return f"module {module!r} cannot be read: {error}"
+
+
+def _found(module: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError):  # a parent is missing, or is not a package
+        return None
 
 
 def _top_level(tree: ast.Module) -> dict[str, ast.AST]:

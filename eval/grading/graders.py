@@ -14,6 +14,7 @@ a case is the weighted mean of its parts; it is `ok` at its threshold (default 1
 | `json_schema` | `schema` | the value at the path is valid |
 | `ordering` | `values: [...]` or `sort: "asc"` / `"desc"` | all pairs stand so; else the share that do |
 | `regex` | `pattern` (as Python's `re` has it) | the pattern is found in the text |
+| `my_pkg.mod:function` | its own | it says so (own.py): a pure function of yours, pinned with the suite |
 | `llm_judge` | `rubric`, `reference` | a blinded model finds it at least as good as the reference, both ways |
 
 Paths are dotted, from the output: `0.region` (index, key), `*.series` (of every item), `[series=VIX].signal`
@@ -36,6 +37,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.model.schema import faults
+from eval.grading import own
 from telemetry.edge.records import is_number
 
 PASS = 1.0  # default threshold of a case
@@ -95,13 +97,16 @@ def passes_empty(expect: Sequence[Mapping[str, Any]], threshold: float = PASS) -
         for at, one in enumerate(expect)
         if one["grader"] == "llm_judge"
     }
-    return grade(expect, [], threshold, judged).ok
+    try:
+        return grade(expect, [], threshold, judged).ok
+    except own.GraderError:  # one that was made for something passes nothing
+        return False
 
 
 def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:
     """Apply one grader."""
     name, path = wanted["grader"], wanted.get("path", "")
-    grader = GRADERS.get(name)
+    grader = _by_code if own.is_own(name) else GRADERS.get(name)
     if grader is None:
         raise ValueError(f"unknown grader {name!r} (known: {', '.join([*GRADERS, 'llm_judge'])})")
     found = find(output, path)
@@ -111,6 +116,19 @@ def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:
     if wanted.get("not"):
         score, reason = (0.0, f"must not be so: {reason}") if score == 1.0 else (1.0, reason)
     return Part(name, path, score, float(wanted.get("weight", 1.0)), reason)
+
+
+def _by_code(found: Any, wanted: Mapping[str, Any]) -> Scored:
+    """A grader of one's own; what is not there is missing to it too, and None where an item of a list lacks it."""
+    if found is MISSING:
+        return 0.0, "missing"
+    return own.graded(wanted["grader"], _without_missing(found), wanted)
+
+
+def _without_missing(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_missing(one) for one in value]
+    return None if value is MISSING else value
 
 
 def combine(parts: Sequence[Part], threshold: float = PASS) -> Grade:

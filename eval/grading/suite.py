@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from agents.model.schema import faults, read_schema, schema_problem
+from eval.grading import own
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic, write_json
 
@@ -109,7 +110,8 @@ class Suites:
         except OSError as problem:
             raise BadInput(f"{path}: cannot read the suite ({problem.strerror})") from None
         digest = hashlib.sha256(data).hexdigest()
-        pinned = _lock(file.parent / LOCK).get(file.name, {}).get("sha256")
+        entry = _lock(file.parent / LOCK).get(file.name, {})
+        pinned = entry.get("sha256")
         # A broken case is told before a missing pin: it has to be mended first.
         checked = _cases(data, path, check=True) if check else None
         if pinned != digest and not self.allow_unpinned:
@@ -119,6 +121,14 @@ class Suites:
             raise BadInput(f"{path}: {why}; if that is intended: {mend}")
         # What is pinned was checked when it was pinned, and the hash says it is the same.
         cases = checked or _cases(data, path, check=pinned != digest)
+        if pinned == digest and (graders := _graders(cases)) != entry.get("graders", {}):
+            if not self.allow_unpinned:
+                moved = ", ".join(graders)
+                mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
+                raise BadInput(
+                    f"{path}: its graders ({moved}) changed since it was pinned; if that is intended: {mend}"
+                )
+            pinned = None
         return Suite(file.stem, path, digest, pinned == digest, cases)
 
 
@@ -132,7 +142,9 @@ def pin(repo: Repo, paths: Iterable[Path]) -> list[str]:
     changed = []
     for path in paths:
         suite = Suites(repo, allow_unpinned=True).load(path, check=True)
-        entry = {"sha256": suite.sha256, "cases": len(suite.cases)}
+        entry: dict[str, Any] = {"sha256": suite.sha256, "cases": len(suite.cases)}
+        if graders := _graders(suite.cases):
+            entry["graders"] = graders
         file = (repo / path).parent / LOCK
         lock = _lock(file)
         if lock.get(path.name) != entry:
@@ -189,6 +201,11 @@ def _lock(file: Path) -> dict[str, dict[str, Any]]:
     return lock
 
 
+def _graders(cases: Iterable[Case]) -> dict[str, str]:
+    """Graders of one's own, as they are now."""
+    return own.sources(one["grader"] for case in cases for one in case.expect)
+
+
 def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
     cases: dict[str, Case] = {}
     for number, line in enumerate(data.splitlines(), 1):
@@ -214,6 +231,8 @@ def _check(row: Any, where: str) -> None:
     for fault in faults(read_schema(SCHEMA), row):
         raise BadInput(f"{where}: {fault.at('case')}: {fault.said[:300]}")
     for number, wanted in enumerate(row["expect"]):
+        if own.is_own(wanted["grader"]) and (told := own.problem(wanted["grader"], wanted)):
+            raise BadInput(f"{where}: expect.{number}.grader: {told}")
         if isinstance(wanted.get("schema"), dict) and (bad := schema_problem(wanted["schema"])):
             raise BadInput(f"{where}: expect.{number}.schema: {bad}")
         if "pattern" in wanted and (bad := pattern_problem(wanted["pattern"])):
