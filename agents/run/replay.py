@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agents.manifest import AgentSpec
-from agents.run.inputs import Inputs
+from agents.run.inputs import Inputs, Loaded
 from agents.run.runner import Result, Runner
 from agents.sources.source import SourceError
 from telemetry import logger
@@ -50,22 +50,18 @@ def planned(specs: Sequence[AgentSpec], most: int, inputs: Inputs) -> list[tuple
 async def replay(plan: Sequence[tuple[str, AgentSpec]], runner: Runner, concurrency: int) -> Replay:
     """Run what is planned, `concurrency` at a time."""
     known = already_replayed(runner.prompts.repo)
-    # As its hash stands on the rows of the agent's runs.
-    prompt = {spec.name: runner.prompts.hash(spec) if spec.prompt else None for _, spec in plan}
-    todo = [(day, spec) for day, spec in plan if (spec.name, day, prompt[spec.name]) not in known]
-    outcome = Replay(sorted({day for day, _ in plan if day}), skipped=len(plan) - len(todo))
-    work, failing = iter(todo), 0
+    outcome, work, failing = Replay(sorted({day for day, _ in plan if day})), iter(plan), 0
 
     async def worker() -> None:
         nonlocal failing
         for day, spec in work:
             if outcome.stopped:
                 return
-            result = await runner.watch(spec, day or None)
-            if (
-                result.skipped
-            ):  # the offline model does not know its task: that is told once, by a run of today
+            given = await runner.inputs.get(spec, day or None)
+            if isinstance(given, Loaded) and (spec.name, day, given.hash, *runner.terms(spec)) in known:
+                outcome.skipped += 1
                 continue
+            result = await runner.run(spec, given, day or None)
             outcome.results.append(result)
             failing = failing + 1 if result.error_kind in INFRASTRUCTURE else 0
             if result.error_kind == "budget":
@@ -78,14 +74,13 @@ async def replay(plan: Sequence[tuple[str, AgentSpec]], runner: Runner, concurre
     return outcome
 
 
-def already_replayed(repo: Repo) -> set[tuple[str, str, str | None]]:
-    """(agent, day, prompt hash) of earlier replays in live log and sealed data, failures of others left out."""
+def already_replayed(repo: Repo) -> set[tuple[str | None, ...]]:
+    """(agent, day, hashes of input, prompt and code) of replays that came through, in live log and sealed data."""
     from telemetry.read import store
     from telemetry.read.rows import Window
 
-    rows = store.connect(repo, Window(source="replay", kind="run")).execute(
-        "select agent, as_of, prompt_hash, error_kind from events where as_of is not null"
+    rows = store.connect(repo, Window(source="replay", kind="run"), fields=["code_hash"]).execute(
+        "select agent, as_of, input_hash, prompt_hash, code_hash from events"
+        " where as_of is not null and error_kind is null"
     )
-    return {
-        (agent, day, prompt) for agent, day, prompt, kind in rows.fetchall() if kind not in INFRASTRUCTURE
-    }
+    return set(rows.fetchall())

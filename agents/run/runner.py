@@ -5,12 +5,15 @@ An agent that hangs, crashes, exits or returns garbage becomes an error of a kno
 
 from __future__ import annotations
 
+import hashlib
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agents.base import BaseAgent, Item, build_agent
 from agents.manifest import AgentSpec
+from agents.manifest.code import code_hash
 from agents.model.call import Model
 from agents.offline.model import OfflineModel
 from agents.prompted import unknown_offline
@@ -18,6 +21,7 @@ from agents.run.inputs import Inputs, Loaded
 from agents.sources.source import SourceError
 from agents.texts.prompt_set import PromptSet
 from telemetry import logger
+from telemetry.edge.files import read_again
 from telemetry.record.run import instrument_agent_call_async
 
 _ROW: Final = (
@@ -86,6 +90,7 @@ class Runner:
         input_hash = given.hash if given else None
         run_id, output, unlogged = logger.new_run_id(), None, None
         fields: dict[str, Any] = {"run_id": run_id, "as_of": as_of, "input_hash": input_hash}
+        fields["code_hash"] = self._code_hash(spec)
         fields |= {"source_mode": self.inputs.mode_of(spec)} | ({"target_agent": target} if target else {})
         if given and self.offline and (why := unknown_offline(spec, self.prompts, given.copy())):
             return self._told(Result(spec.name, run_id, as_of, input_hash, None, _skipped(why), target))
@@ -112,6 +117,19 @@ class Runner:
         if self.tell:
             self.tell(result)
         return result
+
+    def terms(self, spec: AgentSpec) -> tuple[str | None, str]:
+        """The hashes of prompt and code, as they stand on the agent's rows: under others a run is another run."""
+        return (self.prompts.hash(spec) if spec.prompt else None), self._code_hash(spec)
+
+    def _code_hash(self, spec: AgentSpec) -> str:
+        if spec.command is None:
+            return code_hash(spec.module)
+        text = hashlib.sha256(spec.command.encode())
+        for word in shlex.split(spec.command):
+            if (file := self.prompts.repo / word).is_file():
+                text.update(read_again(file))
+        return text.hexdigest()[:12]
 
     def _agent(self, spec: AgentSpec, inputs: Loaded | SourceError) -> BaseAgent | Exception:
         """The agent; or why there is none, to be logged as its run."""

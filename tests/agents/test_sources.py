@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -276,3 +277,37 @@ def test_a_script_finds_the_checkout_from_any_folder_inside_it(
         assert orchestrator.main(["--quiet"]) == cli.OK
     assert (root / "agents/outputs/urgent.json").exists()
     assert not (inside / "agents").exists()
+
+
+def replayed(capsys: pytest.CaptureFixture[str]) -> tuple[int, int]:
+    """How many runs a replay made, and how many it found done."""
+    assert orchestrator.main(["--replay", "9", "--quiet", "--json"]) == cli.OK
+    told = json.loads(capsys.readouterr().out)
+    return told["runs"], told["skipped"]
+
+
+def test_a_day_whose_inputs_changed_is_replayed_anew_and_no_other(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.put(root, "data/tickets.csv", CSV)
+    watcher(root, file="data/tickets.csv", by_day="created_at")
+    assert replayed(capsys) == (2, 0)
+    assert replayed(capsys) == (0, 2)
+    world.put(root, "data/tickets.csv", CSV.replace("hello", "hello again"))
+    assert replayed(capsys) == (1, 1)
+
+
+def test_changed_code_and_days_that_the_agent_broke_are_replayed_anew(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = "import json, sys\nitems = json.load(sys.stdin)['inputs']['items']\n"
+    world.put(root, "watch.py", body + "assert len(items) == 1\nprint('[]')\n")
+    world.put(root, "data/tickets.csv", CSV)
+    watcher(root, file="data/tickets.csv", by_day="created_at")
+    command = {"command": f"{sys.executable} watch.py", "module": None, "callable": None}
+    world.change(root, "urgent", **command)
+    assert replayed(capsys) == (2, 0)
+    assert replayed(capsys) == (1, 1), "the first day had two tickets: it failed, and is tried again"
+    world.put(root, "watch.py", body + "print('[]')\n")
+    assert replayed(capsys) == (2, 0)
+    assert replayed(capsys) == (0, 2)
