@@ -45,7 +45,7 @@ def check_changes(
 ) -> list[Problem]:
     """Every rule that the change breaks. `manifest` and `head` are the trusted tree's."""
     globs = allowed(kind, manifest)
-    protected = (*PROTECTED, *(manifest.get("protected_paths") or ()))
+    protected = (*PROTECTED, *(manifest.get("protected_paths") or ()), *named_code(manifest, head))
     by_path = {change.path: change for change in changes}
 
     def after(path: str) -> bytes | None:
@@ -123,6 +123,30 @@ def _editable(manifest: Mapping[str, Any]) -> Iterator[str]:
         module = str(entry.get("module", ""))
         if entry.get("sandbox_editable", default) is True and re.fullmatch(r"agents(\.\w+)+", module):
             yield module.replace(".", "/") + ".py"
+
+
+def named_code(manifest: Mapping[str, Any], head: Head) -> Iterator[str]:
+    """The files of code that the manifest and its suites name: what loads inputs, weighs, settles, adapts or grades.
+
+    It is trusted, so that no proposal may touch it, not even where it stands in the code of an agent.
+    """
+    names = [_mapping(manifest.get("outcomes")).get("call")]
+    for entry in (manifest.get("defaults") or {}, *manifest.get("agents", ())):
+        feed = _mapping(entry.get("inputs"))
+        names += [feed.get("call"), feed.get("days"), _mapping(entry.get("signal")).get("call")]
+        names += [entry.get("eval_adapter")]
+        suite = head(str(entry.get("eval_suite"))) or b""
+        names += [found.decode() for found in _OWN_GRADER.findall(suite)]
+        yield from (word for word in str(entry.get("command") or "").split() if _PLAIN_PATH.fullmatch(word))
+    for module in {str(name).partition(":")[0] for name in names if name}:
+        yield from (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py")
+
+
+_OWN_GRADER = re.compile(rb'"grader"\s*:\s*"([\w.]+:\w+)"')
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def check_python(change: Change) -> Iterator[str]:

@@ -18,6 +18,7 @@ from meta.publish.judge import headline
 from meta.publish.kinds import KINDS, Kind
 from telemetry.edge.errors import BadInput
 from tests.worlds import proposal_repo as repo
+from tests.worlds import world
 
 ROOT = Path(__file__).parents[2]
 NEW_PROMPT = "Watch the macro series closely.\n"
@@ -242,6 +243,30 @@ def test_the_rules_are_read_from_head_not_from_the_change(root: Path) -> None:
     repo.write(root, "agents/manifest.yaml", repo.MANIFEST.replace("sandbox_editable: true", ""))
     problems = problems_of(root, {"agents/manifest.yaml": "protected_paths: []\nagents: []\n"}, "sandbox")
     assert any("outside" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    inputs: {call: agents.market.macro_watcher:run}\n",
+        "    inputs: {call: my_pkg:load, days: agents.market.macro_watcher:run}\n",
+        "    signal: {call: agents.market.macro_watcher:run}\n",
+        "    eval_adapter: agents.market.macro_watcher:run\n",
+        "    command: python agents/market/macro_watcher.py\n",
+        "    eval_suite: eval/suites/macro.jsonl\n",
+        "outcomes: {call: agents.market.macro_watcher:run}\n",
+    ],
+)
+def test_code_that_the_manifest_or_a_suite_names_is_never_changed(root: Path, text: str) -> None:
+    patched = {"agents/market/macro_watcher.py": "def run(x: float) -> float:\n    return 1.0\n"}
+    assert not [one for one in problems_of(root, dict(patched), "sandbox") if "is protected" in one]
+    repo.write(root, "agents/manifest.yaml", repo.MANIFEST + text)
+    grader = {"expect": [{"grader": "agents.market.macro_watcher:run"}]}
+    repo.write(root, "eval/suites/macro.jsonl", json.dumps(grader) + "\n")
+    world.commit(root, "name it")
+    assert any(
+        "agents/market/macro_watcher.py: is protected" in one for one in problems_of(root, patched, "sandbox")
+    )
 
 
 @pytest.mark.parametrize(
