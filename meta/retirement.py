@@ -78,7 +78,9 @@ def retire_candidates(
 
     repo = Repo((here() / manifest_path).resolve().parent.parent)
     limits: dict[str, Any] = {"min_n": min_n, "reward_floor": reward_floor, "grades": grades_of(repo)}
-    rows = assess(load_manifest(repo), load_events(repo=repo), load_outcomes(repo), **limits)
+    manifest = load_manifest(repo)
+    outcomes = load_outcomes(repo, None, manifest.outcomes)
+    rows = assess(manifest, load_events(repo=repo), outcomes, **limits)
     return [plain(row) for row in rows if row.state == "candidate"]
 
 
@@ -180,7 +182,13 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     sources = tuple(args.source or FIELD)
     rule = Rule(**limits, sources=sources, useful_signal=USEFUL_SIGNAL, convinced=CONVINCED)
     events = load_events(rule.sources, rule.window, repo=repo)
-    rows = assess(manifest, events, load_outcomes(repo, args.outcomes), **limits, grades=grades_of(repo))
+    rows = assess(
+        manifest,
+        events,
+        load_outcomes(repo, args.outcomes, manifest.outcomes),
+        **limits,
+        grades=grades_of(repo),
+    )
     found = {state: [row for row in rows if row.state == state] for state in ("candidate", "loud", "revival")}
     doomed = _ours_to_switch(found["candidate"]) if args.disable else []
     recovered = _ours_to_switch(found["revival"]) if args.revive else []

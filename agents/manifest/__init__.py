@@ -160,6 +160,7 @@ class Manifest:
     critique_pairs: tuple[tuple[str, str], ...] = ()  # (critic, target)
     domain: str | None = None  # a package that offers DOMAIN; see agents/domain.py
     challenger_models: tuple[ModelSettings, ...] = ()  # compared with those that the agents ask now
+    outcomes: Feed | None = None  # what came true of what agents said: a file or a function
     proposer: str = "ratchet"  # whose search finds challengers where a model is asked: ratchet | gepa
 
     def agent(self, name: str) -> AgentSpec:

@@ -94,6 +94,9 @@ def _reference_problems(raw: Mapping[str, Any], root: Path) -> Iterator[str]:
     domain = raw.get("domain")
     if isinstance(domain, str) and isinstance(missing := source_of(domain), str):
         yield f"domain: {missing}"
+    settled = _mapping(raw.get("outcomes")).get("call")
+    if isinstance(settled, str) and ":" in settled and (problem := callable_problem(*settled.split(":", 1))):
+        yield f"outcomes.call: {problem}"
     entries = [entry for entry in raw["agents"] if isinstance(entry, dict)]
     names = [entry["name"] for entry in entries if isinstance(entry.get("name"), str)]
     for name in dict.fromkeys(names):

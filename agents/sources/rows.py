@@ -24,6 +24,7 @@ MAX_SHOWN: Final = 60  # characters of a value in a complaint
 
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,14})")  # no leading zero: 0042 is a name
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,15})?")
+_TRUTH = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False, "": None}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 Row = dict[str, Any]
@@ -117,7 +118,7 @@ def _column(cells: Sequence[str], kind: str) -> list[Any]:
 
 def _cell(cell: str, kind: str) -> Any:
     if kind == "boolean":
-        return {"true": True, "false": False, "": None}.get(cell.lower(), cell)
+        return _TRUTH.get(cell.lower(), cell)
     try:
         return (int(cell) if kind == "integer" else float(cell)) if cell else None
     except ValueError:

@@ -305,7 +305,9 @@ def _assessed(repo: Repo, manifest: Manifest) -> list[Agent]:
 
     limits = {name: getattr(manifest.retirement, name) for name in LIMITS}
     events = load_events(window=limits["window"], repo=repo)
-    return assess(manifest, events, load_outcomes(repo), **limits, grades=grades_of(repo))
+    return assess(
+        manifest, events, load_outcomes(repo, None, manifest.outcomes), **limits, grades=grades_of(repo)
+    )
 
 
 def _rows(repo: Repo) -> DuckDBPyConnection:

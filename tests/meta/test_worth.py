@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.domain import signals_of
+from agents.domain import signals_of, subject_and_event
 from agents.manifest import AgentSpec, Feed, Manifest, Signal
 from meta.worth.assessment import Graded, assess
+from meta.worth.outcomes import Known, load_outcomes
 from meta.worth.record import Agent
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import Repo
 from telemetry.reward import Signals, signal_strength
+from tests.worlds import world
 
 OUTPUT = [{"id": "T-1", "label": "billing", "urgency": 4}]
 
@@ -104,3 +109,35 @@ def test_a_domain_weighs_what_it_knows_and_nothing_else() -> None:
 def test_an_item_is_about_its_subject() -> None:
     spec = AgentSpec("triage", "m", "f", "records", signal=Signal("urgency", 5.0, subject="label"))
     assert signals_of(spec).keys(OUTPUT) == "billing:urgency"
+
+
+def outcomes() -> list[dict[str, Any]]:
+    return [{"date": "2026-03-02T09:00:00Z", "subject": "billing", "event": True}]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("data/true.csv", "date,subject,event\n2026-03-02,billing,yes\n"),
+        ("data/true.jsonl", '{"date": "2026-03-02", "subject": "billing", "event": true}\n'),
+    ],
+)
+def test_what_came_true_stands_in_a_file_of_ones_own(root: Path, path: str, text: str) -> None:
+    world.put(root, path, text)
+    found = [{"date": "2026-03-02", "subject": "billing", "event": True}]
+    assert load_outcomes(Repo(root), None, Feed(file=path)) == found
+    assert load_outcomes(Repo(root), None, Feed(call="tests.meta.test_worth:outcomes")) == found
+
+
+def test_a_mistake_in_outcomes_names_row_and_field(root: Path) -> None:
+    world.put(root, "data/true.csv", "date,subject,event\n2026-03-02,billing,maybe\n")
+    with pytest.raises(
+        BadInput, match=r"outcomes: data/true\.csv: row 1: event: must be true or false, not 'maybe'"
+    ):
+        load_outcomes(Repo(root), None, Feed(file="data/true.csv"))
+
+
+def test_claims_about_things_that_come_once_are_bets_at_the_rate_of_all_of_them() -> None:
+    """Each ticket is one of its own: alone, its base rate would be what became of it, and no claim worth anything."""
+    rows = [{"date": "2026-03-02", "subject": f"T-{n}", "event": n < 5} for n in range(20)]
+    assert set(Known.of(rows, subject_and_event).base.values()) == {0.25}
