@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agents.manifest import GUIDELINES, BudgetLimits, load_manifest
+from agents.manifest.table import fields_table
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.record.pricing import Override
@@ -143,3 +144,10 @@ def test_an_unknown_agent_is_told_with_those_there_are(toy: Path) -> None:
 def test_a_share_of_a_budget_leaves_no_limit_where_there_was_none() -> None:
     assert BudgetLimits(5.0, 20_000, None).share(0.1) == BudgetLimits(0.5, 2_000, None)
     assert BudgetLimits(max_calls=3).share(0.1).max_calls == 1, "a share of few calls is not none"
+
+
+def test_the_readme_holds_the_table_of_all_fields(repository: Path) -> None:
+    text = (repository / "agents/README.md").read_text()
+    shown = text.partition("<!-- fields -->\n")[2].partition("<!-- /fields -->")[0]
+    assert shown == fields_table(), "put there what `python -m agents.manifest.table` prints"
+    assert "| **`inputs`** |" in shown and "| `signal.full` |" in shown and "| `budget.max_usd` |" in shown
