@@ -4,22 +4,26 @@
 may push (`meta.record` checks and pushes it); `push` seals it and adds the sealed days to the branch; `compact` merges
 the months that are over. Segments are named by their content and never changed: two runs at once cannot conflict, and
 whatever was killed is simply run again. Data never waits for a pull request: the one that reports on it may be closed.
+`import FILE` takes rows of another program into the log, each once however often it is run.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from telemetry.edge import cli
 from telemetry.edge.cli import set_output
+from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EVENTS, Repo, write_atomic
 
 if TYPE_CHECKING:
     from telemetry.branch.remote import DataBranch
 
+ROWS_AT_ONCE: Final = 5_000  # of an import, in one write: whole, and readers never wait long
 DAYS: Final = 400  # of history pulled: enough for every window anything looks at
 
 
@@ -95,10 +99,55 @@ def push(repo: Repo) -> list[str]:
         return new
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of the lines of a file."""
+
+    rows: int
+    known: int
+    malformed: tuple[int, ...]  # numbers of their lines
+
+
+def take(repo: Repo, file: Path) -> Taken:
+    """Append the rows of a JSONL file that are not here yet; a row without an id is known by its content."""
+    from telemetry import logger
+    from telemetry.read import rows, store
+
+    known: set[str] = set()
+    with store.connect(repo, rows.Window(elsewhere=True)) as con:
+        known.update(name for (name,) in con.execute("select event_id from events").fetchall())
+    new, here, malformed = list[bytes](), 0, list[int]()
+    try:
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                if (event := rows.parse(line)) is None:
+                    malformed.append(number)
+                    continue
+                names = {event["event_id"]}
+                if event["event_id"].startswith(
+                    rows.OWN
+                ):  # made up; what a row says tells it apart from any other
+                    event["event_id"] = rows.content_id(event)
+                    names.add(event["event_id"])
+                if names & known:
+                    here += 1
+                    continue
+                known.add(event["event_id"])
+                new.append(logger.encode(event))
+    except OSError as problem:
+        raise BadInput(f"{file}: cannot be read ({problem.strerror})") from None
+    for start in range(0, len(new), ROWS_AT_ONCE):
+        logger.append(b"".join(new[start : start + ROWS_AT_ONCE]), repo / EVENTS)
+    return Taken(len(new), here, tuple(malformed))
+
+
 def parser() -> cli.Parser:
     """The command line."""
     parse = cli.Parser(__doc__)
-    parse.add_argument("action", choices=["pull", "pack", "push", "compact"])
+    parse.add_argument("action", choices=["pull", "pack", "push", "compact", "import"])
+    parse.add_argument("file", nargs="?", type=Path, metavar="FILE", help="import: rows as JSON lines")
     parse.add_argument("--days", type=cli.whole(1), default=DAYS, metavar="N", help="pull: how far back")
     parse.add_argument(
         "--out", type=Path, default=Path(".ratchet/data"), metavar="DIR", help="pack: where to"
@@ -111,6 +160,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     """Pull, pack, push or compact."""
     repo = Repo(repo.root.resolve())
     done: dict[str, object] = {"action": args.action}
+    if (args.file is not None) != (args.action == "import"):
+        raise BadInput("import takes one FILE of rows, the other actions take none (see --help)")
     if args.action == "pull":
         set_output("started", datetime.now(UTC).isoformat(timespec="seconds"))
         done["new_segments"] = pull(repo, args.days)
@@ -123,6 +174,12 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     elif args.action == "push":
         done["segments"] = new = push(repo)
         told = "\n".join([f"{len(new)} segments pushed to the data branch.", *new])
+    elif args.action == "import":
+        taken = take(repo, args.file)
+        done |= asdict(taken)
+        told = f"{taken.rows} rows taken, {taken.known} were here already."
+        if taken.malformed:
+            told += f" {len(taken.malformed)} lines are no rows, the first is line {taken.malformed[0]}."
     else:
         from telemetry.branch.compact import compact
 
@@ -130,7 +187,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         done |= {"before": merged.before, "after": merged.after}
         told = f"{merged.before} segments of finished months, now {merged.after}."
     cli.tell(args, done, told)
-    return cli.OK
+    return cli.FOUND if done.get("malformed") else cli.OK
 
 
 if __name__ == "__main__":

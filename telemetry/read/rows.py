@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Any, Final
@@ -14,7 +16,13 @@ from typing import IO, Any, Final
 from telemetry.edge import cli
 from telemetry.logger import SOURCES
 
-REQUIRED: Final = ("event_id", "ts", "kind", "agent", "run_id", "source")
+REQUIRED: Final = ("event_id", "ts", "kind", "agent", "run_id", "source")  # of every row, as it is read
+SAID: Final = ("ts", "agent", "run_id")  # of these a line has to speak, whoever wrote it; the others follow
+# A moment with its zone, in the forms that Python and DuckDB read alike.
+ZONED: Final = (
+    r"[12]\d{3}-\d\d-\d\d[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?"
+    r"(?:Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
+)
 NUMBERS: Final = {
     "latency_ms": "double",
     "cost_usd": "double",
@@ -32,6 +40,7 @@ TEXTS: Final = (
     *("price_list_version", "scoring_version", "model", "provider", "prompt_hash", "input_hash"),
     *("as_of", "signals"),
 )
+_ZONED: Final = re.compile(ZONED)
 # What is summed up: here anything but a number or null makes the line malformed; elsewhere it reads as unknown.
 MEASURES: Final = ("latency_ms", "cost_usd", "reward")
 COLUMNS: Final = {"ts": "timestamp"} | dict.fromkeys(TEXTS, "varchar") | NUMBERS  # name -> type in SQL
@@ -116,7 +125,10 @@ def _moment(text: str) -> datetime:
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """The event on a line, or None if it is malformed: the rule that the view applies, for one line."""
+    """The event on a line, or None if it is malformed: the rule that the view applies, for one line.
+
+    Rows of other programs need not have an id, a kind or a source: those are a run of an agent in the field.
+    """
     import orjson
 
     try:
@@ -125,7 +137,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
         event = _with_nan(line)
     if type(event) is not dict:
         return None
-    for name in REQUIRED:
+    for name in SAID:
         if event.get(name) is None:
             return None
     for name in MEASURES:
@@ -134,7 +146,45 @@ def parse(line: bytes) -> dict[str, Any] | None:
             continue
         if type(value) is not float or not math.isfinite(value):
             return None
-    return event if is_instant(event["ts"]) else None
+    if not is_instant(event["ts"]):
+        if (moment := _in_utc(event["ts"])) is None:
+            return None
+        event["event_id"] = event.get("event_id") or own_id(event)
+        event["ts"] = moment
+    for name in ("event_id", "kind", "source"):
+        if event.get(name) is None:
+            event[name] = DEFAULTS.get(name) or own_id(event)
+    if event.get("error") is not None and event.get("error_kind") is None:
+        event["error_kind"] = "agent"
+    return event
+
+
+OWN: Final = "row-"  # how the id of a row begins that came without
+DEFAULTS: Final = {"kind": "run", "source": "runtime"}
+
+
+def own_id(event: dict[str, Any]) -> str:
+    """The id of a row that came without: the same for the same run, here and in the view."""
+    said = "|".join(str(event[name]) for name in SAID)
+    return f"{OWN}{hashlib.md5(said.encode(), usedforsecurity=False).hexdigest()}"
+
+
+def content_id(event: Mapping[str, Any]) -> str:
+    """An id that only a row with the same content has, whatever the order of its fields."""
+    import orjson
+
+    said = {name: value for name, value in event.items() if name != "event_id"}
+    return f"import-{hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]}"
+
+
+def _in_utc(text: object) -> str | None:
+    """A moment of any zone as rows have it; None if it names no zone, or is none."""
+    if not isinstance(text, str) or not _ZONED.fullmatch(text):
+        return None
+    try:
+        return f"{in_utc(datetime.fromisoformat(text))}Z"
+    except ValueError:
+        return None
 
 
 def _with_nan(line: bytes) -> object:

@@ -21,7 +21,19 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SEALED, Repo
-from telemetry.read.rows import COLUMNS, MEASURES, NUMBERS, REQUIRED, TEXTS, Window, quoted, read_tail
+from telemetry.read.rows import (
+    COLUMNS,
+    DEFAULTS,
+    MEASURES,
+    NUMBERS,
+    OWN,
+    SAID,
+    TEXTS,
+    ZONED,
+    Window,
+    quoted,
+    read_tail,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -203,8 +215,9 @@ def _live_sql(log: IO[bytes], extra: bool, fields: Sequence[str]) -> str:
         struct = ", ".join(f"{name}: '{kind}'" for name, kind in names.items())
         raw = f"select * from read_json({_file(log)}, {options}, columns={{{struct}}})"
     numbers = [f"try_cast(cast({name} as varchar) as {kind}) as {name}" for name, kind in NUMBERS.items()]
-    picked = ", ".join([f"{_TS_SQL} as ts", *TEXTS, *numbers, *(["extra"] if extra else []), *fields])
-    bad = [f"({_TS_SQL}) is null" if name == "ts" else f"{name} is null" for name in REQUIRED]
+    texts = [f"{_FOLLOWS[name]} as {name}" if name in _FOLLOWS else name for name in TEXTS]
+    picked = ", ".join([f"{_TS_SQL} as ts", *texts, *numbers, *(["extra"] if extra else []), *fields])
+    bad = [f"({_TS_SQL}) is null" if name == "ts" else f"{name} is null" for name in SAID]
     bad += [
         f"({name} is not null and not coalesce(isfinite(try_cast(cast({name} as varchar) as double)), false))"
         for name in MEASURES
@@ -212,7 +225,16 @@ def _live_sql(log: IO[bytes], extra: bool, fields: Sequence[str]) -> str:
     return f"select {picked}, {' or '.join(bad)} as malformed from ({raw})"
 
 
-_TS_SQL: Final = "case when ts like '____-__-__T__:__:__%Z' then try_cast(ts as timestamp) end"
+_TS_SQL: Final = f"""case
+    when ts like '____-__-__T__:__:__%Z' then try_cast(ts as timestamp)
+    when regexp_full_match(ts, {quoted(ZONED)}) then make_timestamp(epoch_ms(try_cast(ts as timestamptz)) * 1000)
+end"""
+# What follows where a row of another program does not say it: as in `rows.parse`.
+_FOLLOWS: Final = {
+    "event_id": f"coalesce(event_id, '{OWN}' || md5(ts || '|' || agent || '|' || run_id))",
+    **{name: f"coalesce({name}, {quoted(value)})" for name, value in DEFAULTS.items()},
+    "error_kind": "case when error is null then error_kind else coalesce(error_kind, 'agent') end",
+}
 
 
 def _sealed_sql(files: tuple[Path, ...], extra: bool, fields: Sequence[str] = ()) -> str:
