@@ -49,8 +49,18 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from agents.manifest import load_manifest
     from eval.hindsight.session import anything_due
     from eval.ledger.provenance import GitState
+    from meta.nightly import standing
     from meta.nightly.budget import shared_budget
-    from meta.nightly.diary import Diary, Display, about, markdown, no_history, remember, spent_since
+    from meta.nightly.diary import (
+        Diary,
+        Display,
+        about,
+        markdown,
+        no_history,
+        remember,
+        runs_since,
+        spent_since,
+    )
     from meta.nightly.stage import InPlace, Stage
     from meta.nightly.steps import FAILED, STOPPED, call, run_night, steps
 
@@ -59,7 +69,11 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     manifest = load_manifest(repo)  # a broken one stops us here, in one line
     started = time.time()
     git_state = GitState(repo)
-    diary = Diary(root, about(root, [*options, *(["--apply"] if args.apply else [])]))
+    # A night on a worktree stands on its commit alone; in place it stands on the files as they are.
+    on = standing.digest if args.apply else lambda _: ""
+    diary = Diary(root, about(root, [*options, *(["--apply"] if args.apply else [])]), on)
+    changed = [] if args.apply else standing.uncommitted(root)
+    note = standing.left_out(changed) if changed else ""
     if args.again:
         diary.results.clear()
     stage = InPlace(root) if args.apply else Stage(root)
@@ -74,19 +88,24 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
             diary.add(result)
             shown.end(result)
 
+        def tonight() -> str:
+            return runs_since(repo, manifest, started)
+
         ask = model_options(args).within(manifest)
         open_steps = [step.name for step in night if step.name not in diary.results]
         with shared_budget(repo, manifest, ask, open_steps, replay=replay) as foreseen:
             shown.say(foreseen)
-            results = run_night(night, stage, diary.results, shown.start, on_end)
+            shown.say(note)
+            results = run_night(night, stage, diary.results, shown.start, on_end, tonight)
     spent = spent_since(repo, started)
     if spent["calls"]:
         remember(repo, manifest, results, spent, git_state, args.seed)
     if not all(result.again for result in results) or not (repo / SITE).exists():
         call("meta.dashboard", ["--root", str(root)])  # it shows this night too, so it is no step of it
     if args.json:
-        print(json.dumps({"steps": [asdict(result) for result in results], "spent": spent}))
-    shown.finish(results, spent, applied=args.apply)
+        told = {"steps": [asdict(result) for result in results], "spent": spent, "not_part": changed}
+        print(json.dumps(told))
+    shown.finish(results, spent, applied=args.apply, note=note)
     job_summary(markdown(results, spent))
     if any(result.status == FAILED for result in results):
         return cli.FOUND

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,16 +34,23 @@ MARKS = {"done": "✓", "failed": "✗", "stopped": "■", "skipped": "–"}
 
 
 class Diary:
-    """What this night has done so far, on disk: one file per day and configuration."""
+    """What this night has done so far, on disk: one file per day and configuration.
 
-    def __init__(self, root: Path, about: Mapping[str, Any]) -> None:
+    It holds as long as what the steps worked on is as the last of them left it: `digest` says that.
+    """
+
+    def __init__(
+        self, root: Path, about: Mapping[str, Any], digest: Callable[[Path], str] = lambda _: ""
+    ) -> None:
         text = json.dumps(about, sort_keys=True, default=str)
         key = hashlib.sha256(text.encode()).hexdigest()[:12]
         self._path = root / NIGHT / f"{time.strftime('%Y-%m-%d', time.gmtime())}-{key}.json"
+        self._root, self._digest = root, digest
         self.results: dict[str, Result] = {}
         try:
-            rows = json.loads(self._path.read_text(encoding="utf-8"))
-            self.results = {row["name"]: Result(**row) for row in rows}
+            kept = json.loads(self._path.read_text(encoding="utf-8"))
+            if kept["on"] == digest(root):
+                self.results = {row["name"]: Result(**row) for row in kept["steps"]}
         except FileNotFoundError:
             return
         except (ValueError, TypeError, KeyError) as problem:
@@ -52,13 +59,23 @@ class Diary:
     def add(self, result: Result) -> None:
         """Put a step's result on record."""
         self.results[result.name] = replace(result, again=False)
-        write_json(self._path, [asdict(row) for row in self.results.values()])
+        done = [asdict(row) for row in self.results.values()]
+        write_json(self._path, {"on": self._digest(self._root), "steps": done})
 
 
 def no_history(repo: Repo) -> bool:
     """Whether no agent has ever run here."""
     con = connect(repo, Window(kind="run"))
     return not con.execute("select 1 from events where source in ('runtime', 'replay') limit 1").fetchone()
+
+
+def runs_since(repo: Repo, manifest: Manifest, started: float) -> str:
+    """How many runs of its agents this night has made, of whatever kind."""
+    since = datetime.fromtimestamp(started, UTC)
+    with connect(repo, Window(kind="run", since=since)) as con:
+        found = con.execute("select agent, count(*) from events group by agent").fetchall()
+    own = {agent: count for agent, count in found if agent in {spec.name for spec in manifest.agents}}
+    return f"{sum(own.values())} runs of {len(own)} agent{'s' * (len(own) != 1)} tonight"
 
 
 def about(root: Path, options: Sequence[str]) -> dict[str, Any]:
@@ -119,7 +136,9 @@ class Display:
         said = f"{MARKS[result.status]} {result.name}: {result.told} ({took})"
         self._write(f"{clear}[{self._number}/{self._total}] {said}")
 
-    def finish(self, results: Sequence[Result], spent: Mapping[str, Any], *, applied: bool) -> None:
+    def finish(
+        self, results: Sequence[Result], spent: Mapping[str, Any], *, applied: bool, note: str = ""
+    ) -> None:
         """What happened, and where to look."""
         if self._quiet:
             return
@@ -133,7 +152,7 @@ class Display:
         for result in results:
             shown.add_row(MARKS[result.status], result.name, result.told, result.look)
         console = Console(highlight=False)
-        console.print("", shown, "", money(spent), *cli.notes(), sep="\n")
+        console.print("", shown, "", money(spent), *cli.notes(), *filter(None, [note]), sep="\n")
         if applied:
             console.print("The changes are in the tree, uncommitted: git status, git diff.")
         elif any(result.look.startswith("git show ") for result in results):

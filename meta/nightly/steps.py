@@ -31,6 +31,7 @@ class Step:
     carries: tuple[str, ...] = ()  # files of earlier steps that it reads
     look: str = ""  # where to look if there is no branch
     only_data: bool = False  # writes nothing that git tracks, so it works on the checkout itself
+    tonight: bool = False  # tells what this night did rather than what its script found
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,12 @@ def steps(
         Step("agents", "running the agents", agents, look=f"{OUTPUTS}/"),
         Step("evals", "grading them on their suites", asking("eval.harness", "--resume"), look=f"{RESULTS}/"),
         Step("drift", "asking whether champions have become worse", (("eval.drift", "--tell-only"),),
-             needs=("evals",), look=str(RESULTS / "drift.json"), only_data=True),
+             needs=("evals",), look=str(RESULTS / "drift.json")),
         Step("A/B", "testing challengers against champions", asking("eval.ab_testing", "--only", "prompts"),
              kind="ab_champion", look="python -m meta.audit --log"),
         *((others,) if models else ()),
-        Step("rollup", "summing up telemetry", (("telemetry.rollup",),), look=str(SUMMARY), only_data=True),
+        Step("rollup", "summing up telemetry", (("telemetry.rollup",),), look=str(SUMMARY), only_data=True,
+             tonight=True),
         Step("critiques", "letting agents critique each other", asking("meta.critique_loops"),
              needs=("agents",), kind="critiques"),
         Step("proposals", "writing new challengers", asking("meta.propose"),
@@ -92,7 +94,7 @@ def steps(
     return (night[0], *beside, *night[1:]) if shadow else night
 
 
-def run_step(step: Step, stage: InPlace) -> Result:
+def run_step(step: Step, stage: InPlace, tonight: Callable[[], str] | None = None) -> Result:
     """Run a step's scripts on the stage and publish what it proposes."""
     start = time.monotonic()
     tree = stage.root if step.only_data else stage.fresh(*step.carries)
@@ -107,6 +109,8 @@ def run_step(step: Step, stage: InPlace) -> Result:
             branch = stage.publish(step.kind)
         except BadInput as problem:
             status, told = FAILED, str(problem)
+    if step.tonight and tonight and status == DONE:
+        told = tonight()
     look = f"git show {branch}" if branch else step.look
     return Result(step.name, status, told, look, round(time.monotonic() - start, 1))
 
@@ -131,6 +135,7 @@ def run_night(
     earlier: Mapping[str, Result],
     on_start: Callable[[Step], None],
     on_end: Callable[[Result], None],
+    tonight: Callable[[], str] | None = None,
 ) -> list[Result]:
     """Every step in order; one whose needs failed is skipped, one that is done already is not repeated."""
     results: dict[str, Result] = {}
@@ -142,7 +147,7 @@ def run_night(
             result = Result(step.name, SKIPPED, f"needs {', '.join(missing)}")
         else:
             on_start(step)
-            result = run_step(step, stage)
+            result = run_step(step, stage, tonight)
         results[step.name] = result
         on_end(result)
     return list(results.values())

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,9 @@ from agents.model.call import LLMError
 from agents.model.endpoint import OpenAIModel
 from agents.texts.variants import Variants
 from meta.audit import recorded
+from meta.nightly import standing
 from meta.nightly.budget import shared_budget
-from meta.nightly.diary import Diary
+from meta.nightly.diary import Diary, runs_since
 from meta.nightly.stage import TREE, InPlace, Stage
 from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, run_step, steps
 from meta.retirement import switch
@@ -29,7 +31,7 @@ from telemetry.edge.files import MANIFEST, Repo, write_atomic, write_json
 from tests.conftest import REPOSITORY
 from tests.worlds import night_checkout, world
 from tests.worlds import proposal_repo as repo
-from tests.worlds.eventlog import day, line
+from tests.worlds.eventlog import day, event, line
 from tests.worlds.night_checkout import PROMPT, git
 
 
@@ -286,7 +288,7 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
         "evals": "watcher 50 %, idler 25 %",
         "drift": "no drift in 2 agents, nights compared: 1",
         "A/B": "promote watcher B 851c909 (+50.0 points)",
-        "rollup": "760 runs summed up",
+        "rollup": "760 runs of 2 agents tonight",
         "critiques": "No issue in 1 critique",
         "proposals": f"1 new challenger: idler B {proposed[:7]}",
         "retirement": "1 retirement candidate: idler",
@@ -355,3 +357,36 @@ def test_a_night_that_keeps_every_champion_leaves_no_branch(
     assert git(checkout, "branch", "--list", "meta/*") == ""
     history = (checkout / "eval/history.jsonl").read_text()
     assert kept.sha256 in history and '"promoted":true' not in history
+
+
+def test_what_is_not_committed_is_named_and_no_part_of_the_night(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert standing.uncommitted(checkout) == []
+    world.put(checkout, "agents/prompts/new one.md", "# New\n")
+    world.put(checkout, PROMPT, "# Changed\n")
+    world.put(checkout, "notes.txt", "nobody minds")
+    assert sorted(standing.uncommitted(checkout)) == ["agents/prompts/new one.md", PROMPT]
+    assert standing.left_out(["a", "b"]) == "not part of tonight: a, b (commit, or --apply)"
+    assert standing.left_out(list("abcdefg")).startswith("not part of tonight: a, b, c, d, e and 2 more (")
+
+
+def test_in_place_a_changed_suite_prompt_or_manifest_undoes_what_was_done(checkout: Path) -> None:
+    diary = Diary(checkout, {}, standing.digest)
+    diary.add(Result("evals", DONE, "60 %"))
+    assert Diary(checkout, {}, standing.digest).results.keys() == {"evals"}
+    world.put(checkout, PROMPT, "# Changed\n")
+    assert Diary(checkout, {}, standing.digest).results == {}
+
+
+def test_the_runs_of_a_night_are_those_since_it_began_and_of_its_agents(checkout: Path) -> None:
+    rows = [
+        event(agent="watcher", ts="2026-10-01T12:00:00.000Z"),
+        event(agent="watcher", ts="2026-10-02T01:00:00.000Z"),
+        event(agent="idler", ts="2026-10-02T01:00:01.000Z"),
+        event(agent="somebody_else", ts="2026-10-02T01:00:02.000Z"),
+    ]
+    world.put(checkout, "telemetry/events.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    began = datetime(2026, 10, 2, tzinfo=UTC).timestamp()
+    manifest = load_manifest(Repo(checkout))
+    assert runs_since(Repo(checkout), manifest, began) == "2 runs of 2 agents tonight"
