@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +60,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         return _clear_example(args, repo)
     made, written = scaffold(repo, args)
     steps = next_steps(repo, args.name)
-    keep = f"git add {' '.join(map(str, written))} && git commit -m 'Add {args.name}'"
+    rows = [where] if args.inputs and (where := args.inputs.removeprefix("file:")) != args.inputs else []
+    keep = f"git add {shlex.join([*map(str, written), *rows])} && git commit -m 'Add {args.name}'"
     lost = made.left_out.lines()
     told = [
         f"{args.name} is ready, {len(made.cases)} cases:",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from agents.model.schema import schema_problem
 from eval.grading.suite import pattern_problem
 from eval.scaffolding.imported import ANSWER
 from telemetry.edge.errors import BadInput
@@ -45,6 +46,8 @@ def grader_of(assertion: Mapping[str, Any], value: Any) -> Grader:
     for name in _CHANGING:
         if assertion.get(name) is not None:
             raise NotCarried(f"assertions with a {name}")
+    if value is None and not kind.endswith("-json"):
+        raise NotCarried(f"assertions of type {said} without a value")
     weight = assertion.get("weight", 1)
     if not isinstance(weight, int | float) or weight <= 0:
         raise NotCarried(f"assertions of weight {weight}")
@@ -113,6 +116,8 @@ def _schema(value: Any, default: Any) -> Any:
             raise NotCarried("JSON schemas that cannot be read") from None
     if value is not None and not isinstance(value, Mapping | bool):
         raise NotCarried("JSON schemas that are none")
+    if isinstance(value, Mapping) and (problem := schema_problem(dict(value))):
+        raise NotCarried(f"JSON schemas that are none: {problem}")
     return default if value is None else value
 
 

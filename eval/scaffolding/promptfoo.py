@@ -18,18 +18,16 @@ from typing import Any, Final
 
 from eval.scaffolding import assertions
 from eval.scaffolding.assertions import NotCarried, as_text, in_a_cell
+from eval.scaffolding.folder import Folder, is_code
 from eval.scaffolding.imported import ANSWER, Case, Imported, LeftOut, family_of, finished, read_text, slug
 from eval.scaffolding.tables import read_rows
+from eval.scaffolding.templates import PLACE, filled, instruction, names_in
 from telemetry.edge.errors import BadInput
 from telemetry.edge.records import load_yaml
 
 MAX_COMBINATIONS: Final = 1_000  # cases that the lists among one test's variables may make
 _CONFIG: Final = {"description", "prompts", "tests", "defaultTest", "scenarios", "tags", "$schema"}
 _TEST: Final = {"description", "vars", "assert", "threshold", "metadata", "options"}
-_PLACE: Final = re.compile(r"\{\{-?\s*([A-Za-z_]\w*(?:\.\w+)*)\s*-?\}\}")
-_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
-_NAME: Final = re.compile(r"[A-Za-z_]\w*")
-_CODE: Final = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".py", ".rb", ".sh", ".go", ".exe")
 
 Row = Mapping[str, Any]
 
@@ -56,7 +54,7 @@ def from_promptfoo(path: Path, prompts: Sequence[str]) -> Imported:
 class _Reader:
     def __init__(self, path: Path, config: Row) -> None:
         self.path, self.config, self.left_out = path, config, LeftOut()
-        self.folder = path.parent.resolve()
+        self.folder = Folder(path.parent, self.left_out)
 
     def read(self, prompts: Sequence[str]) -> Imported:
         for name in self.config.keys() - _CONFIG:
@@ -68,9 +66,9 @@ class _Reader:
             raise BadInput(
                 f"{self.path}: prompts: none can be read ({why}); give the text by --prompt-file FILE"
             )
-        shown = _names("\n".join(texts))
+        shown = names_in("\n".join(texts))
         cases = [case for test in self._tests() for case in self._case(test, shown)]
-        texts = [_instruction(text, self.left_out) for text in texts]
+        texts = [instruction(text, self.left_out) for text in texts]
         answer = {"type": "string", "description": "the whole answer, as one text"}
         return finished(self.path, list(dict.fromkeys(texts)), {ANSWER: answer}, cases, self.left_out)
 
@@ -84,10 +82,10 @@ class _Reader:
                     yield given
                     return
                 yield from self._prompts(one.get("raw") or one.get("id"), where)
-            elif isinstance(one, str) and (files := self._files(one, where)) is not None:
+            elif isinstance(one, str) and (files := self.folder.files(one, where)) is not None:
                 for file in files:
                     yield from self._prompt_file(file)
-            elif isinstance(one, str) and (one.startswith("exec:") or _is_code(one)):
+            elif isinstance(one, str) and (one.startswith("exec:") or is_code(one)):
                 self.left_out.add(f"the prompt {one}, which is a program")
             elif isinstance(one, str) and re.match(r"[a-z]+://", one):
                 self.left_out.add(f"the prompt {one} (bring its text by --prompt-file)")
@@ -117,7 +115,7 @@ class _Reader:
                 self.left_out.add("parts of a prompt that are no text")
             elif role in ("system", "developer") or len(turns) == 1:
                 parts.append(said)
-            elif not _PLACE.fullmatch(said.strip()):
+            elif not PLACE.fullmatch(said.strip()):
                 parts.append(
                     said if role == "user" and turn is turns[-1] else f"{str(role).capitalize()}: {said}"
                 )
@@ -129,8 +127,9 @@ class _Reader:
 
     def _tests(self) -> Iterator[_Test]:
         default = self.config.get("defaultTest") or {}
-        if isinstance(default, str):
-            default = self._loaded(default, "defaultTest") or {}
+        default = self.folder.loaded(default, "defaultTest") or {}
+        if not isinstance(default, Mapping):
+            raise BadInput(f"{self.path}: defaultTest: must be a mapping, or file:// and one")
         number = itertools.count(1)
         for test in self._listed(self.config.get("tests"), "tests"):
             yield from self._single(next(number), [default, test])
@@ -148,7 +147,7 @@ class _Reader:
         for one in given if isinstance(given, list) else [] if given is None else [given]:
             if isinstance(one, Mapping) and "path" not in one:
                 yield one
-            elif isinstance(one, str) and (files := self._files(one, where)) is not None:
+            elif isinstance(one, str) and (files := self.folder.files(one, where)) is not None:
                 for file in files:
                     if file.suffix in (".csv", ".jsonl"):
                         rows = (row for _, row in read_rows(file))
@@ -189,10 +188,13 @@ class _Reader:
         for layer in layers:
             for name, value in layer.items():
                 if name in ("vars", "metadata", "options"):
-                    value = self._loaded(value, f"tests.{name}") if isinstance(value, str) else value
-                    about[name] |= value or {}
+                    value = self.folder.loaded(value, f"tests.{name}") or {}
+                    if isinstance(value, Mapping):
+                        about[name] |= value
+                    else:
+                        self.left_out.add(f"{name} that are no mapping", f"test {number}")
                 elif name == "assert":
-                    about[name] = [*about[name], *(value or ())]
+                    about[name] = [*about[name], *(value if isinstance(value, list) else [value])]
                 else:
                     about[name] = value
         where = f"test {number}"
@@ -200,7 +202,9 @@ class _Reader:
             self.left_out.add(f"{name} of a test", where)
         for name in about["options"].keys() - {"disableVarExpansion"}:
             self.left_out.add(f"options.{name} of a test", where)
-        given = {name: self._loaded(value, f"{where}: vars.{name}") for name, value in about["vars"].items()}
+        given = {
+            name: self.folder.loaded(value, f"{where}: vars.{name}") for name, value in about["vars"].items()
+        }
         spread = [name for name, value in given.items() if isinstance(value, list) and value]
         if about["options"].get("disableVarExpansion") is True:
             spread = []
@@ -213,7 +217,7 @@ class _Reader:
                 self.left_out.add(f"combinations of variables beyond {MAX_COMBINATIONS}", where)
                 break
             single = {**given, **dict(zip(spread, values, strict=True))}
-            single = {key: _filled(value, single)[0] for key, value in single.items()}
+            single = {key: filled(value, single)[0] for key, value in single.items()}
             ending = f".{place}" if spread else ""
             yield _Test(where, f"{name[:70]}{ending}", f"t{number:04}" if several else None, single, about)
 
@@ -221,7 +225,7 @@ class _Reader:
         """The test as a case, if anything of what it asserts can be carried over."""
         expect, used = [], set[str]()
         for one in self._flat(test.about["assert"], test.where):
-            used |= _names(json.dumps(one, default=str))
+            used |= names_in(json.dumps(one, default=str))
             try:
                 value = self._value(one, test)
                 expect.append(assertions.grader_of(one, value))
@@ -273,78 +277,11 @@ class _Reader:
 
     def _value(self, assertion: Row, test: _Test) -> Any:
         value = assertion.get("value")
-        value, open_places = _filled(value, test.given)
+        value, open_places = filled(value, test.given)
         if open_places:
             raise NotCarried(f"assertions on a template that is more than a variable, {open_places[0]}")
         if isinstance(value, str) and value.startswith("file://"):
-            value = self._loaded(value, "an assertion")
+            value = self.folder.loaded(value, "an assertion")
             if value is None:
                 raise NotCarried("assertions on a file that cannot be read as data")
         return value
-
-    # Files
-
-    def _files(self, said: str, where: str) -> list[Path] | None:
-        """The files that a text names, below the config's folder; None if it names none."""
-        name = said.removeprefix("file://")
-        if name == said and ("\n" in said or len(said) > 300 or not re.search(r"\.\w{1,5}$", said)):
-            return None
-        if _is_code(name):
-            return None
-        found = sorted(self.folder.glob(name)) if not Path(name).is_absolute() else [Path(name)]
-        inside = [file for file in found if file.is_file() and file.resolve().is_relative_to(self.folder)]
-        if name == said:
-            return inside or None
-        if not inside:
-            self.left_out.add(f"{where}: {said}, no file below the config's folder")
-        return inside
-
-    def _loaded(self, value: Any, where: str) -> Any:
-        """What a `file://` names, as data or text; any other value as it is."""
-        if not isinstance(value, str) or not value.startswith("file://"):
-            return value
-        for file in self._files(value, where) or ():
-            if file.suffix in (".json", ".yaml", ".yml"):
-                return load_yaml(read_text(file))
-            if file.suffix in (".txt", ".md", ".csv", ".html", ".xml", ""):
-                return read_text(file).strip()
-            self.left_out.add(f"{where}: {file.name}, no text")
-        return None
-
-
-def _is_code(name: str) -> bool:
-    """A program, or a function in one: `tests.py:make`."""
-    return "\n" not in name and bool(re.search(rf"(?:{'|'.join(map(re.escape, _CODE))})(?::\w+)?$", name))
-
-
-def _names(text: str) -> set[str]:
-    """The names that the templates of a text mention."""
-    return {name for template in _TEMPLATE.findall(text) for name in _NAME.findall(template)}
-
-
-def _filled(value: Any, given: Row) -> tuple[Any, list[str]]:
-    """A value with the variables written into its texts, and the templates that take more than that."""
-    if isinstance(value, list):
-        parts = [_filled(one, given) for one in value]
-        return [part for part, _ in parts], [one for _, more in parts for one in more]
-    if not isinstance(value, str) or "{" not in value:
-        return value, []
-
-    def fill(match: re.Match[str]) -> str:
-        found: Any = given
-        for name in match[1].split("."):
-            if not isinstance(found, Mapping) or name not in found:
-                return match[0]
-            found = found[name]
-        return json.dumps(found, ensure_ascii=False) if isinstance(found, Mapping | list) else as_text(found)
-
-    text = _PLACE.sub(fill, value)
-    return text, [one for one in _TEMPLATE.findall(text) if one in value]
-
-
-def _instruction(text: str, left_out: LeftOut) -> str:
-    """A prompt whose variables are named instead of written in."""
-    plain = _PLACE.sub(lambda match: f"`{match[1]}`", text)
-    for template in _TEMPLATE.findall(plain):
-        left_out.add("template code in a prompt, which stays as text", " ".join(template.split())[:40])
-    return plain.strip() + "\n"

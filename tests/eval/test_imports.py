@@ -242,6 +242,10 @@ def test_samples_of_openai_evals_begin_with_their_ideal_or_are_its_label(root: P
         ("x.yaml", "tests: [{vars: {a: 1}}]\n", [], "prompts: none can be read"),
         ("x.yaml", "prompts: [a]\ntests: [{vars: {a: 1}}]\n", [], "no case could be carried over"),
         ("x.yaml", "tests: [", [], "not YAML"),
+        ("x.yaml", "prompts: [a]\ndefaultTest: 7\ntests: [{}]\n", [], "defaultTest: must be a mapping"),
+        ("x.yaml", "prompts: [a]\ntests: [5, {vars: [1], assert: {type: equals}}]\n", [], "no mapping"),
+        ("x.yaml", "prompts: [a]\ntests: file://**a/[.csv\n", [], "no file below"),
+        ("x.yaml", "prompts: [a]\ntests: [{assert: [{type: is-json, value: {type: 7}}]}]\n", [], "are none"),
         ("x.csv", "a,b\n1,2\n", [], "give --input COL (columns: a, b)"),
         ("x.csv", "a,b\n1,2\n", ["--input", "a", "--expected", "c"], "no column 'c'"),
         ("x.csv", "a,b\n1,2\n", ["--input", "a", "--expected", "a"], "the answer would be shown"),
@@ -269,8 +273,10 @@ def test_a_starter_stands_on_the_rows_that_the_agent_will_read(
         for n, row in enumerate(ticket_rows())
     ]
     table(checkout, [row | ({column: n % 5} if column else {}) for n, row in enumerate(rows[:30])])
+    command = ["queue", "--inputs", "file:data/tickets.csv", "--by-day", "day", "--json"]
+    assert scaffold.main(command) == cli.OK
     assert (
-        scaffold.main(["queue", "--inputs", "file:data/tickets.csv", "--by-day", "day", "--quiet"]) == cli.OK
+        "agents/manifest.yaml data/tickets.csv && git commit" in json.loads(capsys.readouterr().out)["keep"]
     )
     entry = yaml.safe_load((checkout / "agents/manifest.yaml").read_text())["agents"][-1]
     assert entry["inputs"] == {"file": "data/tickets.csv", "by_day": "day"}
