@@ -72,7 +72,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     # A night on a worktree stands on its commit alone; in place it stands on the files as they are.
     on = standing.digest if args.apply else lambda _: ""
     diary = Diary(root, about(root, [*options, *(["--apply"] if args.apply else [])]), on)
-    changed = [] if args.apply else standing.uncommitted(root)
+    changed = [] if args.apply else standing.uncommitted(root, manifest)
     note = standing.left_out(changed) if changed else ""
     if args.again:
         diary.results.clear()

@@ -75,7 +75,8 @@ def runs_since(repo: Repo, manifest: Manifest, started: float) -> str:
     with connect(repo, Window(kind="run", since=since)) as con:
         found = con.execute("select agent, count(*) from events group by agent").fetchall()
     own = {agent: count for agent, count in found if agent in {spec.name for spec in manifest.agents}}
-    return f"{sum(own.values())} runs of {len(own)} agent{'s' * (len(own) != 1)} tonight"
+    runs = sum(own.values())
+    return f"{runs} run{'s' * (runs != 1)} of {len(own)} agent{'s' * (len(own) != 1)} tonight"
 
 
 def about(root: Path, options: Sequence[str]) -> dict[str, Any]:

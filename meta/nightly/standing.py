@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+from agents.manifest import Manifest
 from telemetry.edge.files import INPUTS, MANIFEST, PROMPTS, SCHEMAS, SUITES
 from telemetry.edge.git import GitRefused, git
 
@@ -13,12 +14,12 @@ FILES: Final = (MANIFEST, PROMPTS, SCHEMAS, SUITES, INPUTS)
 SHOWN: Final = 5  # names in one line
 
 
-def uncommitted(root: Path) -> list[str]:
+def uncommitted(root: Path, manifest: Manifest) -> list[str]:
     """Which of it differs from the last commit, new files too; nothing where there is no commit to differ from."""
+    rows = [spec.feed.file for spec in manifest.agents if spec.feed and spec.feed.file]
+    command = ("status", "--porcelain", "-z", "--no-renames", "-uall", "--")
     try:
-        found = git(
-            root, "status", "--porcelain", "-z", "--no-renames", "-uall", "--", *map(str, FILES)
-        ).decode()
+        found = git(root, *command, *map(str, FILES), *rows).decode()
     except GitRefused:
         return []
     return [entry[3:] for entry in found.split("\0") if entry]

@@ -29,7 +29,7 @@ from meta.retirement import switch
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo, write_atomic, write_json
 from tests.conftest import REPOSITORY
-from tests.worlds import night_checkout, world
+from tests.worlds import night_checkout, tickets, world
 from tests.worlds import proposal_repo as repo
 from tests.worlds.eventlog import day, event, line
 from tests.worlds.night_checkout import PROMPT, git
@@ -359,14 +359,17 @@ def test_a_night_that_keeps_every_champion_leaves_no_branch(
     assert kept.sha256 in history and '"promoted":true' not in history
 
 
-def test_what_is_not_committed_is_named_and_no_part_of_the_night(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert standing.uncommitted(checkout) == []
-    world.put(checkout, "agents/prompts/new one.md", "# New\n")
-    world.put(checkout, PROMPT, "# Changed\n")
-    world.put(checkout, "notes.txt", "nobody minds")
-    assert sorted(standing.uncommitted(checkout)) == ["agents/prompts/new one.md", PROMPT]
+def test_what_is_not_committed_is_named_and_no_part_of_the_night(root: Path) -> None:
+    tickets.make(root)
+    world.change(root, "tickets", inputs={"file": "data/rows.csv"})
+    world.put(root, "data/rows.csv", "id\n1\n")
+    world.commit(root)
+    manifest = load_manifest(Repo(root))
+    assert standing.uncommitted(root, manifest) == []
+    for path in ("data/rows.csv", "agents/prompts/new one.md", tickets.PROMPT, "notes.txt"):
+        world.put(root, path, "# Changed\n")
+    changed = ["agents/prompts/new one.md", tickets.PROMPT, "data/rows.csv"]  # notes are nobody's input
+    assert sorted(standing.uncommitted(root, manifest)) == changed
     assert standing.left_out(["a", "b"]) == "not part of tonight: a, b (commit, or --apply)"
     assert standing.left_out(list("abcdefg")).startswith("not part of tonight: a, b, c, d, e and 2 more (")
 
@@ -379,14 +382,13 @@ def test_in_place_a_changed_suite_prompt_or_manifest_undoes_what_was_done(checko
     assert Diary(checkout, {}, standing.digest).results == {}
 
 
-def test_the_runs_of_a_night_are_those_since_it_began_and_of_its_agents(checkout: Path) -> None:
+def test_the_runs_of_a_night_are_those_since_it_began_and_of_its_agents(root: Path) -> None:
+    tickets.make(root)
     rows = [
-        event(agent="watcher", ts="2026-10-01T12:00:00.000Z"),
-        event(agent="watcher", ts="2026-10-02T01:00:00.000Z"),
-        event(agent="idler", ts="2026-10-02T01:00:01.000Z"),
+        event(agent="tickets", ts="2026-10-01T12:00:00.000Z"),
+        event(agent="tickets", ts="2026-10-02T01:00:00.000Z"),
         event(agent="somebody_else", ts="2026-10-02T01:00:02.000Z"),
     ]
-    world.put(checkout, "telemetry/events.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    world.put(root, "telemetry/events.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
     began = datetime(2026, 10, 2, tzinfo=UTC).timestamp()
-    manifest = load_manifest(Repo(checkout))
-    assert runs_since(Repo(checkout), manifest, began) == "2 runs of 2 agents tonight"
+    assert runs_since(Repo(root), load_manifest(Repo(root)), began) == "1 run of 1 agent tonight"
