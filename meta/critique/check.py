@@ -6,11 +6,11 @@ the protected paths. What another critic says too is merged, what an earlier nig
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any, Final
 
 from agents.manifest import mentions
@@ -116,10 +116,14 @@ def same_finding(one: Finding, other: Finding) -> bool:
 
 def alike(one: str, other: str) -> bool:
     """Mostly the same words, in any order; numbers do not count, they differ from night to night."""
-    mine, theirs = ({word[:STEM] for word in _WORD.findall(words.lower())} for words in (one, other))
+    mine, theirs = _stems(one), _stems(other)
     if not mine or not theirs:
         return one.strip() == other.strip()
     return len(mine & theirs) / len(mine | theirs) >= ALIKE
+
+
+def _stems(words: str) -> set[str]:
+    return {word[:STEM] for word in _WORD.findall(words.lower())}
 
 
 def linked(critiques: Sequence[Critique], earlier: Sequence[Critique], today: str) -> list[Critique]:
@@ -127,7 +131,6 @@ def linked(critiques: Sequence[Critique], earlier: Sequence[Critique], today: st
     before: dict[str, list[Finding]] = defaultdict(list)
     for old in earlier:
         before[old.target_agent] += old.findings
-    taken = {issue.id for old in earlier for issue in old.issues}
 
     def link(row: Finding, critique: Critique) -> Finding:
         old = next((one for one in before[critique.target_agent] if same_finding(one, row)), None)
@@ -139,11 +142,15 @@ def linked(critiques: Sequence[Critique], earlier: Sequence[Critique], today: st
             words = row if row.supported and not old.supported else old
             words = replace(words, id=old.id, first_seen=old.first_seen)
             return replace(words, severity=row.severity, also_by=row.also_by)
-        numbered = (f"{today}/{critique.critic_agent}-{number}" for number in count(1))
-        taken.add(name := next(name for name in numbered if name not in taken))
-        return replace(row, id=name, first_seen=today)
+        return replace(row, id=content_id(critique.target_agent, row), first_seen=today)
 
     return [_with(one, [link(row, one) for row in one.findings]) for one in critiques]
+
+
+def content_id(target: str, issue: Issue) -> str:
+    """Names an issue by what it says of whom: two runs of one night that find the same give it the same name."""
+    said = " ".join(sorted(_stems(issue.title))) or issue.title.strip()
+    return hashlib.sha256(f"{target}\0{said}".encode()).hexdigest()[:12]
 
 
 def ranked(critiques: Iterable[Critique]) -> tuple[Critique, ...]:
@@ -151,7 +158,7 @@ def ranked(critiques: Iterable[Critique]) -> tuple[Critique, ...]:
     return tuple(
         replace(
             critique,
-            issues=tuple(sorted(critique.issues, key=lambda issue: (*rank(issue), issue.id))),
+            issues=tuple(sorted(critique.issues, key=lambda issue: (*rank(issue), issue.first_seen))),
             recommendations=tuple(sorted(critique.recommendations, key=lambda row: row.priority)),
         )
         for critique in critiques
