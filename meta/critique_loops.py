@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import ModelOptions, add_model_flags, model_options
 from telemetry.edge import cli
-from telemetry.edge.cli import job_summary
+from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.files import Repo, here
 from telemetry.edge.records import plain
 
@@ -86,10 +86,16 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run all pairs, tell what came of it."""
+    from eval.ledger.refusals import refusals
     from meta.critique.report import FORM, sentence
 
     report = _loops(Options(model_options(args)), None, repo)
     told = cli.found(sentence(report))
+    known = {
+        one.sha256 for one in refusals(repo) if one.kind == "critiques"
+    }  # a person has read and closed it
+    new = [issue for critique in report.critiques for issue in critique.issues if issue.id not in known]
+    set_output("to_tell", "false" if known and not new else "true")
     job_summary(f"### Cross-agent critiques\n\n{told}")
     for row in report.failed:
         print(f"warning: {row.told} failed ({row.error_kind}): {row.error}", file=sys.stderr)

@@ -12,11 +12,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from meta.publish import kinds
+from meta.publish import kinds, leavings
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
@@ -30,6 +31,8 @@ OPTIONS = {
     "goal": re.compile(r"better|cheaper"),
     "max_usd": re.compile(r"[0-9]{1,6}(\.[0-9]{1,4})?"),
     "merge": re.compile(r"[A-Za-z0-9_./-]{1,120}"),
+    "trials": re.compile(r"[1-9][0-9]{0,2}"),
+    "allow": re.compile(r"cost"),
 }
 
 
@@ -46,6 +49,8 @@ def parser() -> cli.Parser:
     budget = "produce: spend at most this; empty: the manifest's budget"
     flags.add_argument("--max-usd", default="", help=budget)
     flags.add_argument("--merge", default="", metavar="DIR", help="produce: sum up the shards in DIR")
+    flags.add_argument("--trials", default="", metavar="K", help="produce: rounds tonight")
+    flags.add_argument("--allow", default="", metavar="NAME", help="produce: in spite of this guardrail")
     return flags
 
 
@@ -53,7 +58,10 @@ def parser() -> cli.Parser:
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Run and pack, and say what happened where a person looks: the log and the job summary."""
     form, root = kinds.kind(args.kind), repo.root.resolve()
-    from meta.publish.judge import pack  # before the script runs: it may rewrite what packs its change
+    from meta.publish.judge import (  # before the script runs: it may rewrite what packs its change
+        hand_report,
+        pack,
+    )
 
     exit_code, told = cli.OK, ""
     paths: tuple[str, ...] = ()
@@ -64,10 +72,12 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
             paths = pack(form, root, args.out)
             handed = f"Handed over for publishing: {len(paths)} file(s)."
             told = handed if paths else "Nothing to propose: no file changed."
+        reported = not paths and exit_code == cli.OK and hand_report(form, root, args.out)
     except BadInput as problem:
         job_summary(f"### {form.title}\n\nNothing is proposed: {code(str(problem), None)}")
         raise
     set_output("propose", "true" if paths else "false")
+    set_output("report", "true" if reported else "false")
     listed = "".join(f"\n- `{path}`" for path in paths)
     job_summary(f"### {form.title}\n\n{told}{listed}")
     result = {"kind": form.name, "exit_code": exit_code, "told": told, "paths": list(paths)}
@@ -108,12 +118,32 @@ def _run(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int,
         output = Path(scratch) / "output"
         env["GITHUB_OUTPUT"] = str(output)
         code = cli.OK
-        for command in (*form.before, (*form.command, *flags)):
+        for command in _chain(form, Repo(root), flags):
             print("+ python -m", *command, file=sys.stderr, flush=True)
+            started = time.time()
             code = subprocess.run([sys.executable, "-m", *command], cwd=root, env=env, stdout=2).returncode
             if code != cli.OK:
+                if "--replay" in command:  # there is no sample to replay: then there are no days yet
+                    continue
                 break
+            leavings.leave(Repo(root), command, started)
         return code, dict(_outputs(output.read_text("utf-8") if output.is_file() else ""))
+
+
+def _chain(form: kinds.Kind, repo: Repo, flags: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """What to run: what an earlier link of this night has done is taken from it, the rest is done here, once."""
+    from telemetry.read.store import REPLAY_DAYS, never_ran
+
+    taken = leavings.take(repo)
+    for command in form.before:
+        if command[0] in taken and "--shadow" not in command:
+            when = taken[command[0]][11:16]
+            print(f"= python -m {command[0]}: done at {when} UTC this night", file=sys.stderr, flush=True)
+            continue
+        if command == ("agents.orchestrator",) and never_ran(repo):
+            yield (*command, "--replay", str(REPLAY_DAYS))  # so that there are days to judge by
+        yield command
+    yield (*form.command, *flags)
 
 
 def _outputs(text: str) -> Iterator[tuple[str, str]]:

@@ -50,19 +50,20 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from eval.hindsight.session import anything_due
     from eval.ledger.provenance import GitState
     from meta.nightly import standing
+    from meta.nightly.branches import record_refused
     from meta.nightly.budget import shared_budget
     from meta.nightly.diary import (
         Diary,
         Display,
         about,
         markdown,
-        no_history,
         remember,
         runs_since,
         spent_since,
     )
     from meta.nightly.stage import InPlace, Stage
     from meta.nightly.steps import FAILED, STOPPED, call, run_night, steps
+    from telemetry.read.store import never_ran
 
     repo = Repo(repo.root.resolve())
     root = repo.root
@@ -76,11 +77,12 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     note = standing.left_out(changed) if changed else ""
     if args.again:
         diary.results.clear()
+    record_refused(repo)
     stage = InPlace(root) if args.apply else Stage(root)
     with stage:
         shadow = len(manifest.enabled()) < len(manifest.agents)
         due, others = anything_due(repo, manifest), bool(manifest.challenger_models)
-        replay = no_history(repo)
+        replay = never_ran(repo)
         night = steps(options, replay, shadow, due, others)
         shown = Display(args.quiet or args.json, len(night))
 

@@ -41,8 +41,10 @@ def _pull(repo: Repo, branch: DataBranch, days: int) -> int:
 
     branch.fetch()
     before, there = local.state(repo), branch.segments()
-    oldest = (datetime.now(UTC).date() - timedelta(days=days)).isoformat()
+    today = datetime.now(UTC).date()
+    oldest = (today - timedelta(days=days)).isoformat()
     seen = set(before.segments)
+    there = [one for one in there if not one.is_past(today)]
     fresh = [one for one in there if one.day >= oldest and one.path not in seen]
     local.merge(repo, branch, fresh)
     held = tuple(one.path for one in there if one.path in seen or one.day >= oldest)

@@ -18,10 +18,10 @@ from eval.ab.plan import make_plan
 from eval.ab.session import Night, settings_of
 from eval.grading.suite import Suites
 from eval.ledger.provenance import model_identity
-from meta.nightly.steps import REPLAY_DAYS
 from meta.proposals.options import Options
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.read.store import REPLAY_DAYS
 from telemetry.record import pricing
 
 CHARS_PER_TOKEN: Final = 4

@@ -63,12 +63,6 @@ class Diary:
         write_json(self._path, {"on": self._digest(self._root), "steps": done})
 
 
-def no_history(repo: Repo) -> bool:
-    """Whether no agent has ever run here."""
-    con = connect(repo, Window(kind="run"))
-    return not con.execute("select 1 from events where source in ('runtime', 'replay') limit 1").fetchone()
-
-
 def runs_since(repo: Repo, manifest: Manifest, started: float) -> str:
     """How many runs of its agents this night has made, of whatever kind."""
     since = datetime.fromtimestamp(started, UTC)

@@ -14,8 +14,8 @@ from meta.publish import kinds
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import CHARTS, OUTPUTS, REPORTS, RESULTS, SUMMARY
+from telemetry.read.store import REPLAY_DAYS
 
-REPLAY_DAYS = 130  # of the sample, when there is no history yet
 DONE, FAILED, STOPPED, SKIPPED = "done", "failed", "stopped", "skipped"
 
 
@@ -111,6 +111,8 @@ def run_step(step: Step, stage: InPlace, tonight: Callable[[], str] | None = Non
             status, told = FAILED, str(problem)
     if step.tonight and tonight and status == DONE:
         told = tonight()
+    if stage.keeps(branch):
+        told += f"; {branch} holds a commit of yours and was left as it is"
     look = f"git show {branch}" if branch else step.look
     return Result(step.name, status, told, look, round(time.monotonic() - start, 1))
 

@@ -27,6 +27,7 @@ from telemetry.edge.records import load_yaml
 PATCH = "change.patch"
 BODY = "body.md"
 META = "meta.json"
+REPORT = "report.json"  # of a run that proposes nothing: it may speak against what is open
 MAX_PATCH_BYTES = 8_000_000
 _APPLY = ("apply", "--whitespace=nowarn")
 
@@ -157,8 +158,8 @@ def check_patch(patch: bytes, kind: str, root: Path) -> Judged:
 
 def check_handover(folder: Path, kind: str, root: Path) -> Judged:
     """The same of a hand-over: its patch and the text of its pull request."""
-    judged = check_patch(_read(folder / PATCH), kind, root)
-    body = _read(folder / BODY)
+    judged = check_patch(read_bounded(folder / PATCH), kind, root)
+    body = read_bounded(folder / BODY)
     wrong = tuple(Problem(BODY, why) for why in contents.check_body(body))
     return replace(judged, problems=judged.problems + wrong, body=body.decode(errors="replace"))
 
@@ -174,7 +175,7 @@ def apply_patch(judged: Judged, root: Path) -> None:
             raise BadInput(f"{change.path}: the tree does not hold what was checked")
 
 
-def _read(path: Path) -> bytes:
+def read_bounded(path: Path) -> bytes:
     """A file from the hand-over, which may hold anything: no link is followed, no more than the limit read."""
     if path.is_symlink() or not path.is_file():
         raise BadInput(f"{path}: not a file of the hand-over")
@@ -202,6 +203,15 @@ def pack(form: Kind, root: Path, folder: Path) -> tuple[str, ...]:
     about = {"branch": form.branch, "title": form.title, "labels": form.labels, "draft": form.draft}
     write_json(folder / META, {"kind": form.name, "base_sha": base, **about})
     return paths
+
+
+def hand_report(form: Kind, root: Path, folder: Path) -> bool:
+    """Hand over the report alone, if this run wrote one: it may speak against a pull request that is open."""
+    path = f"{form.report}.json"
+    if path not in _changed(root):
+        return False
+    write_atomic(folder / REPORT, (root / path).read_bytes())
+    return True
 
 
 def _changed(root: Path) -> list[str]:

@@ -15,7 +15,7 @@ class Kind:
     """One kind of pull request. `allowed` are globs: `*` stays within a folder, `**` does not."""
 
     name: str
-    branch: str  # fixed: one living pull request per kind
+    branch: str  # fixed: one living pull request per kind; empty: it proposes nothing
     title: str
     labels: tuple[str, ...]
     command: tuple[str, ...]  # run by `python -m`
@@ -43,7 +43,7 @@ class Kind:
 
     def traces(self) -> tuple[str, ...]:
         """What protection does not hold back: the report and the records."""
-        return (*self.records, f"{self.report}.json", f"{self.report}.md")
+        return (*self.records, *(f"{self.report}.{form}" for form in ("json", "md") if self.report))
 
 
 def _listed() -> Iterator[Kind]:

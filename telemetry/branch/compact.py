@@ -33,7 +33,7 @@ def compact(root: Path, today: date) -> Compacted:
     for attempt in range(TRIES):
         branch.fetch()
         old = [one for one in branch.segments() if one.day < today.replace(day=1).isoformat()]
-        merged = {**_events(branch, old), **_lines(branch, old)}
+        merged = {**_events(branch, old), **_lines(branch, old, today)}
         gone = {one.path for one in old} - merged.keys()
         if gone:
             try:
@@ -54,11 +54,11 @@ def _events(branch: DataBranch, old: Sequence[Segment]) -> dict[str, bytes]:
         return {name("events", day, data, "parquet"): data for day, data in found}
 
 
-def _lines(branch: DataBranch, old: Sequence[Segment]) -> dict[str, bytes]:
+def _lines(branch: DataBranch, old: Sequence[Segment], today: date) -> dict[str, bytes]:
     """One file a month of the other logs, every line once."""
     months: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in old:
-        if one.log in LINES:
+        if one.log in LINES and not one.is_past(today):
             months[one.log, f"{one.day[:7]}-01"].append(one.path)
     joined = ((*of, b"\n".join(lines(branch.read(paths))) + b"\n") for of, paths in months.items())
     return {name(log, day, data): data for log, day, data in joined}

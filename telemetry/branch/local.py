@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -113,9 +114,10 @@ def own_sealed(repo: Repo) -> list[Path]:
 
 def own_lines(repo: Repo, branch: DataBranch) -> dict[str, bytes]:
     """By log, the lines that the branch, as fetched last, does not hold."""
-    found = {}
+    found, today = {}, datetime.now(UTC).date()
+    kept = [one for one in branch.segments() if not one.is_past(today)]
     for log, path in LINES.items():
-        there = lines(branch.read([one.path for one in branch.segments() if one.log == log]))
+        there = lines(branch.read([one.path for one in kept if one.log == log]))
         here = lines([(repo / path).read_bytes()] if (repo / path).exists() else ())
         found[log] = b"".join(line + b"\n" for line in here if line not in there)
     return found

@@ -13,16 +13,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import HISTORY, REFUSALS
+from telemetry.edge.files import HISTORY, LEAVINGS, REFUSALS
 from telemetry.read.parquet import sealable
 from telemetry.read.rows import ELSEWHERE, in_utc, is_instant
 
-LINES: Final = {"history": HISTORY, "rejections": REFUSALS}  # merged line by line, as they stand
+# Merged line by line, as they stand.
+LINES: Final = {"history": HISTORY, "rejections": REFUSALS, "leavings": LEAVINGS}
+KEPT_DAYS: Final = {"leavings": 2}  # what one workflow leaves for the next of its night is of no use later
 LOGS: Final = ("events", *LINES)
 MAX_BYTES: Final = 50 << 20  # of one segment; a run that logs more has gone wrong
 CLOCKS: Final = timedelta(minutes=10)  # how far two machines' clocks may lie apart
@@ -42,6 +44,10 @@ class Segment:
     path: str
     log: str
     form: str
+
+    def is_past(self, today: date) -> bool:
+        """Whether nobody has any use for it any more."""
+        return self.log in KEPT_DAYS and self.day < (today - timedelta(days=KEPT_DAYS[self.log])).isoformat()
 
     @classmethod
     def of(cls, path: str) -> Segment | None:

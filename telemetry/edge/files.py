@@ -77,6 +77,7 @@ SITE = Path("site")
 OUTPUTS = Path("agents/outputs")
 RESULTS = Path("eval/results")  # no hidden folder: artifacts leave those out
 HISTORY = Path("eval/history.jsonl")
+LEAVINGS = Path("telemetry/leavings.jsonl")  # what one workflow of a night leaves for the next
 REFUSALS = Path("telemetry/rejections.jsonl")  # what people said no to
 SCRATCH = Path(".ratchet")
 

@@ -54,6 +54,15 @@ class Snapshot:
     sealed: tuple[Path, ...]
 
 
+REPLAY_DAYS: Final = 130  # of the sample, when there is no history yet: retirement judges by days
+
+
+def never_ran(repo: Repo) -> bool:
+    """Whether no agent has ever run here."""
+    con = connect(repo, Window(kind="run"))
+    return not con.execute("select 1 from events where source in ('runtime', 'replay') limit 1").fetchone()
+
+
 def connect(
     repo: Repo, window: Window | None = None, *, extra: bool = False, fields: Sequence[str] = ()
 ) -> DuckDBPyConnection:

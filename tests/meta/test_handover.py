@@ -94,9 +94,10 @@ def test_how_someone_likes_their_diffs_changes_no_patch(root: Path, name: str, v
     assert judge.check_handover(root.parent / "handover", "ab_champion", root).problems == ()
 
 
-def test_nothing_promoted_hands_over_nothing(root: Path) -> None:
+def test_nothing_promoted_hands_over_the_report_alone(root: Path) -> None:
+    """It may speak against a pull request that is open."""
     code, summary, output = produce(root, "")
-    assert (code, (root.parent / "handover").exists()) == (0, False)
+    assert (code, [path.name for path in (root.parent / "handover").iterdir()]) == (0, ["report.json"])
     assert "Nothing to propose: the script found nothing promoted." in summary
     assert "\nfalse\n" in output
 
@@ -111,6 +112,8 @@ def test_an_unchanged_tree_hands_over_nothing(root: Path) -> None:
         "meta/critique_loops",
     ):
         repo.write(root, f"{name}.py", "")
+    telling = "import os\nopen(os.environ['GITHUB_OUTPUT'], 'a').write('to_tell=true\\n')\n"
+    repo.write(root, "meta/critique_loops.py", telling)
     code, summary, _ = produce(root, "", kind="critiques")
     assert (code, "no file changed" in summary, (root.parent / "handover").exists()) == (0, True, False)
 
