@@ -1,0 +1,214 @@
+"""The page a person reads over coffee: what waits for them, what is still being tested, its cost, what went wrong."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import PurePosixPath
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from agents.texts.variants import name_of
+from eval.ledger.provenance import history
+from meta.evidence.known import read_json
+from meta.publish.kinds import KINDS
+from meta.pulls.commands import kind_of
+from meta.pulls.hub import Hub, HubRefused, Row
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import RESULTS, Repo
+from telemetry.edge.text import cell, code
+from telemetry.read.rows import Window
+from telemetry.read.store import connect
+
+TITLE: Final = "Ratchet: this morning"
+LABEL: Final = "ratchet-morning"  # by which the issue is found again, also when somebody renamed it
+SECONDS: Final = 15  # for a webhook
+# The most consequential first: what goes live, what is switched off or on, code, then what is only to be read.
+ORDER: Final = (
+    *("ab_champion", "ab_model", "backtest", "retirement_disable", "revival", "sandbox"),
+    *("proposals", "retirement", "critiques"),
+)
+_PIN: Final = "mutation($id: ID!) { pinIssue(input: {issueId: $id}) { clientMutationId } }"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One open pull request of ours."""
+
+    kind: str
+    number: int
+    url: str
+    title: str
+    said: str  # the first line of its body
+    draft: bool
+
+    @property
+    def told(self) -> str:
+        draft = " (draft)" if self.draft else ""
+        said = f": {cell(self.said, 200)}" if self.said else ""
+        return f"[#{self.number}]({self.url}) {cell(self.title, 120)}{draft}{said}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What model calls cost since some time."""
+
+    calls: int
+    usd: float
+    unpriced: int
+
+    @property
+    def told(self) -> str:
+        unpriced = f" and {self.unpriced} calls of unknown price" if self.unpriced else ""
+        return f"${self.usd:.2f}{unpriced} for {self.calls:,} calls"
+
+
+@dataclass(frozen=True, slots=True)
+class Morning:
+    """What there is to tell."""
+
+    waiting: Sequence[Waiting]
+    testing: Sequence[str]
+    night: Spend
+    month: Spend
+    drift: Sequence[str]
+    failed: Sequence[tuple[str, str]]  # what, and where to look
+
+    def markdown(self, now: datetime) -> str:
+        """The issue's body."""
+        parts = [
+            _part(
+                "Waits for you",
+                [f"{number}. {one.told}" for number, one in enumerate(self.waiting, 1)],
+                "Nothing.",
+            ),
+            _part("Still being tested", [f"- {line}" for line in self.testing], "Nothing."),
+            _part("Drift", [f"- {cell(line, 300)}" for line in self.drift], "None that is known."),
+            _part("Failed", [f"- [{cell(name, 120)}]({url})" for name, url in self.failed], "Nothing."),
+            f"### Spend\n\nLast night {self.night.told}; this month {self.month.told}.",
+            f"_{now:%A %d %B %Y, %H:%M} UTC; edited in place every morning._",
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def message(self) -> str:
+        """For a webhook, in plain text: what waits, and what went wrong."""
+        lines = [f"{len(self.waiting)} waiting for you:"]
+        lines += [f"- {one.title}{' (draft)' if one.draft else ''} {one.url}" for one in self.waiting[:10]]
+        lines += [f"- failed: {name} {url}" for name, url in self.failed[:5]]
+        return "\n".join(lines)
+
+
+def _part(title: str, lines: Sequence[str], none: str) -> str:
+    return f"### {title}\n\n" + ("\n".join(lines) or none)
+
+
+def gather(hub: Hub, repo: Repo, now: datetime) -> Morning:
+    """Read it from GitHub, the history and the rows."""
+    return Morning(
+        waiting(hub),
+        testing(repo),
+        spent(repo, now - timedelta(hours=24)),
+        spent(repo, now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)),
+        drifts(repo),
+        failed(hub, now),
+    )
+
+
+def waiting(hub: Hub) -> list[Waiting]:
+    """Open pull requests of ours, the most consequential first."""
+    found = []
+    for pull in hub.every("pulls", state="open"):
+        if kind := kind_of(hub, pull):
+            first = str(pull.get("body") or "").strip().partition("\n")[0]
+            said = first.lstrip("> ").replace("*", "").replace("`", "")
+            about = (pull["number"], pull["html_url"], pull["title"], said, bool(pull["draft"]))
+            found.append(Waiting(kind.name, *about))
+    assert set(ORDER) == {name for name, kind in KINDS.items() if kind.branch}, (
+        "a kind without a place in the order"
+    )
+    return sorted(found, key=lambda one: (ORDER.index(one.kind), one.number))
+
+
+def testing(repo: Repo) -> list[str]:
+    """Comparisons that the last A/B night left undecided."""
+    last: Mapping[str, Mapping[str, Any]] = {}
+    for line in history(repo, "ab_test"):
+        last = {str(row.get("pair")): row for row in line.listed("comparisons")}
+    return [_tested(row) for row in last.values() if row.get("verdict") == "continue"]
+
+
+def _tested(row: Mapping[str, Any]) -> str:
+    text = name_of(str(row.get("variant")), str(row.get("sha256") or ""))
+    effect = row.get("effect")
+    points = f"{100 * effect:+.1f} points" if isinstance(effect, int | float) else "no figure yet"
+    return f"{code(PurePosixPath(str(row.get('prompt'))).stem)} {code(text)}: {points} after {row.get('rounds')} rounds"
+
+
+def spent(repo: Repo, since: datetime) -> Spend:
+    """From the rows of model calls."""
+    con = connect(repo, Window(kind="llm_call", since=since))
+    asked = (
+        "select count(*), coalesce(sum(cost_usd), 0), count(*) filter (where cost_usd is null) from events"
+    )
+    calls, usd, unpriced = con.execute(asked).fetchone() or (0, 0.0, 0)
+    return Spend(calls, usd, unpriced)
+
+
+def drifts(repo: Repo) -> list[str]:
+    """What `eval.drift` found last, and a model that is about to be shut down."""
+    found = read_json(repo, RESULTS / "drift.json") or {}
+    lines = [
+        f"{agent}: {100 * one['passed_before']:.0f} % -> {100 * one['passed_after']:.0f} % since {one['since']}"
+        for agent, row in (found.get("agents") or {}).items()
+        for one in row["drifts"][-1:]
+        if one["alarm"]
+    ]
+    return [*lines, *([str(found["shutdown"])] if found.get("shutdown") else [])]
+
+
+def failed(hub: Hub, now: datetime) -> list[tuple[str, str]]:
+    """Workflow runs of the last day that failed on the default branch."""
+    day = (now - timedelta(hours=24)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    default = hub.get("").get("default_branch")
+    told = hub.get("actions/runs", status="failure", branch=default, created=f">={day}", per_page=50)
+    return [(str(run["name"]), str(run["html_url"])) for run in told["workflow_runs"]]
+
+
+def publish(hub: Hub, body: str) -> str:
+    """Edit the one issue in place; make and pin it if there is none. Its address."""
+    found: Iterable[Row] = hub.get("issues", labels=LABEL, state="all", per_page=20)
+    issue = next((one for one in found if "pull_request" not in one), None)
+    if issue is None:
+        issue = hub.send("POST", "issues", {"title": TITLE, "body": body, "labels": [LABEL]})
+        try:
+            hub.graphql(_PIN, id=issue["node_id"])
+        except (
+            HubRefused
+        ):  # three are pinned already, or the token may not: it is found by its label all the same
+            print("::notice::The issue could not be pinned; pin it by hand if you like.")
+    elif issue["body"] != body:
+        hub.send("PATCH", f"issues/{issue['number']}", {"body": body})
+    return str(issue["html_url"])
+
+
+def notify(url: str, text: str) -> None:
+    """Post to a webhook, in the form that Slack or Discord takes."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname != "127.0.0.1":
+        raise BadInput("RATCHET_WEBHOOK: must begin with https://")
+    discord = "/api/webhooks/" in parts.path
+    value = {"content": text[:1900], "allowed_mentions": {"parse": []}} if discord else {"text": _slack(text)}
+    asked = urllib.request.Request(url, json.dumps(value).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
+            answer.read(1000)
+    except OSError as problem:  # the address is a secret: it is not repeated
+        print(f"::warning::The webhook did not take the message ({type(problem).__name__}).")
+
+
+def _slack(text: str) -> str:
+    """Slack acts on <!channel> and its like."""
+    return text[:3000].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
