@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agents.manifest import Manifest
 from eval.ledger.report import Form
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, Graded, Grades, assess, rolling_metrics
 from meta.worth.evidence import CONVINCED
@@ -190,12 +191,13 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         grades=grades_of(repo),
     )
     found = {state: [row for row in rows if row.state == state] for state in ("candidate", "loud", "revival")}
+    found = {state: _not_refused(repo, manifest, args, listed) for state, listed in found.items()}
     doomed = _ours_to_switch(found["candidate"]) if args.disable else []
     recovered = _ours_to_switch(found["revival"]) if args.revive else []
     report = Report(
         generated_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         rule=rule,
-        candidates=tuple(found["candidate"]),
+        candidates=tuple(row for row in rows if row.state == "candidate"),
         agents=tuple(rows),
         disabled=tuple(row.agent for row in doomed),
         revived=tuple(row.agent for row in recovered),
@@ -214,6 +216,24 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     job_summary((repo / form.markdown).read_text(encoding="utf-8"))
     cli.tell(args, plain(report), cli.found(sentence(report)), f"Report: {form.markdown}")
     return cli.OK
+
+
+def _not_refused(
+    repo: Repo, manifest: Manifest, args: argparse.Namespace, rows: Sequence[Agent]
+) -> list[Agent]:
+    """Those that no person has said no to, of this kind of pull request, since their prompt is what it is."""
+    from agents.texts.prompt_set import PromptSet
+    from eval.ledger.refusals import refusals
+
+    kind = "revival" if args.revive else "retirement_disable" if args.disable else "retirement"
+    prompts = PromptSet(repo)
+    live = {spec.name: prompts.sha256(spec.prompt) if spec.prompt else "" for spec in manifest.agents}
+    no = {
+        one.subject
+        for one in refusals(repo)
+        if one.kind == kind and one.stands_beside(live.get(one.subject, ""))
+    }
+    return [row for row in rows if row.agent not in no]
 
 
 def _ours_to_switch(rows: Sequence[Agent]) -> list[Agent]:

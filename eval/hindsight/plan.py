@@ -22,6 +22,7 @@ from eval.grading.suite import Case, Suites
 from eval.hindsight.record import Settings, Waiting
 from eval.ledger.decisions import Decision, decisions
 from eval.ledger.provenance import history
+from eval.ledger.refusals import refusals
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.git import GitRefused, blobs, git
@@ -71,6 +72,8 @@ def make_plan(
             raise BadInput(f"{prompt}: affects no agent of agents/manifest.yaml")
     now, suites = PromptSet(repo), Suites(repo)
     seen = {} if force else _tested(repo)
+    no_to = [] if force else [one for one in refusals(repo) if one.kind == "backtest"]
+    refused = {(one.subject, one.sha256, one.champion_sha256): one for one in no_to}
     due: list[Promotion] = []
     waiting: list[Waiting] = []
     for prompt, (path, decision) in sorted(_standing(repo, settings, today).items()):
@@ -88,6 +91,9 @@ def make_plan(
         replaced = _text(texts, str(decision.before_sha256))
         if replaced is None:
             wait("the text it replaced is in none of the variants, nor in this checkout's history")
+            continue
+        if no := refused.get((prompt, replaced.sha256, champion.sha256)):
+            wait(no.told)
             continue
         units = []
         for spec in manifest.enabled():

@@ -85,6 +85,17 @@ def _lines(repo: Repo) -> Iterator[Refusal]:
             yield found
 
 
+def push(repo: Repo, new: Iterable[Refusal]) -> None:
+    """Put these on the data branch at once."""
+    from telemetry.branch import segments
+    from telemetry.branch.remote import DataBranch
+
+    data = b"".join(logger.encode(asdict(one)) for one in new)
+    if data:
+        path = segments.name("rejections", logger.utc_now()[:10], data)
+        DataBranch(repo.root).publish({path: data}, "What a person rejected")
+
+
 def record(repo: Repo, new: Iterable[Refusal]) -> list[Refusal]:
     """Put on record what is not there yet; what was added."""
     known = {(one.reference, one.subject, one.sha256) for one in refusals(repo)}

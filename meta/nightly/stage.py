@@ -11,12 +11,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from meta.nightly import branches
 from meta.publish import judge, kinds
 from telemetry.edge import files
 from telemetry.edge.errors import BadInput
 from telemetry.edge.git import GitRefused, git
 
-IDENTITY = ("-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost")  # where git knows no other
+IDENTITY = (
+    "-c",
+    f"user.name={branches.NAME}",
+    "-c",
+    f"user.email={branches.MAIL}",
+)  # where git knows no other
 NIGHT = files.SCRATCH / "night"
 TREE = NIGHT / "tree"
 FOLDERS = (files.SEALED, files.CHARTS, files.OUTPUTS, files.RESULTS, files.SCRATCH)
@@ -47,6 +53,10 @@ class InPlace:
         """Nothing to publish: the changes are where they were asked for."""
         return None
 
+    def keeps(self, branch: str | None) -> bool:
+        """Whether a person's commit on this branch was left alone."""
+        return False
+
 
 class Stage(InPlace):
     """The scratch worktree."""
@@ -58,6 +68,7 @@ class Stage(InPlace):
         self._clean = True  # the worktree is as that commit has it
         self._kept: dict[str, bytes] = {}
         self._identity: tuple[str, ...] = ()
+        self._kept_branches: set[str] = set()
 
     def __enter__(self) -> Stage:
         try:
@@ -114,14 +125,24 @@ class Stage(InPlace):
         for name in (f"{form.report}.json", f"{form.report}.md"):
             self._kept[name] = (self.tree / name).read_bytes()
         self._clean = False
+        if branches.is_persons(self.root, form.branch):
+            self._kept_branches.add(form.branch)
+            return form.branch
         judge.apply_patch(judged, self.fresh())
         git(self.tree, "add", "--", *judged.paths)
         commit = ("commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-")
-        git(self.tree, *self._identity, *commit, stdin=f"{judged.headline}\n\n{judged.body}".encode())
+        message = f"{judged.headline}\n\n{judged.body}".encode()
+        git(self.tree, *self._identity, *commit, stdin=message, env=branches.COMMITTER)
         git(self.tree, "branch", "--force", form.branch, "HEAD")
+        made = git(self.tree, "rev-parse", "HEAD").decode().strip()
+        branches.remember(self.root, form, made, self._kept[f"{form.report}.json"])
         git(self.tree, "reset", "--quiet", "--hard", self._base)
         self._clean = True
         return form.branch
+
+    def keeps(self, branch: str | None) -> bool:
+        """Whether a person's commit on this branch was left alone."""
+        return branch in self._kept_branches
 
     def _remove(self) -> None:
         for name in (*FOLDERS, *FILES):  # the links first: removing a tree must never follow them

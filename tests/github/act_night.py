@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.texts.variants import Variants
+from meta.pulls.settle import OURS
 from telemetry.edge.files import Repo
 from tests.github.hub import NAME, Hub
 from tests.github.workflow_rules import ACTIONS
@@ -71,7 +72,8 @@ class Night:
 
     def leave(self, branch: str) -> None:
         """A pull request as an earlier night left it: its branch, one commit ahead, and its record."""
-        repo.git(self.tree, "commit", "-q", "--allow-empty", "-m", "an earlier night's")
+        who = ("-c", "user.name=github-actions[bot]", "-c", f"user.email={OURS}")
+        repo.git(self.tree, *who, "commit", "-q", "--allow-empty", "-m", "an earlier night's")
         repo.git(self.tree, "push", "-q", "origin", f"HEAD:{branch}")
         repo.git(self.tree, "reset", "-q", "--hard", "HEAD~1")
         self.hub.start(branch, self.default, "An earlier night's", "", "github-actions[bot]")
@@ -87,7 +89,7 @@ class Night:
         **environment: str,
     ) -> Ran:
         """Run one workflow of the tree to its end; `happened` is the event's payload beyond the repository."""
-        payload = self.home / "event.json"
+        payload = self.home / f"event-{workflow}.json"
         about = {"repository": {"full_name": NAME, "default_branch": self.default, "fork": False}}
         asked = {"inputs": dict(inputs or {})} if event == "workflow_dispatch" else {}
         payload.write_text(json.dumps({**about, **asked, **(happened or {})}))
@@ -95,6 +97,7 @@ class Night:
         extra = {
             "TEST_REMOTE": self.hub.remote,
             "TEST_STORE": self.store,
+            "TEST_ARTIFACTS": self.store / "artifacts",
             "TEST_VENV": sys.prefix,
             "GITHUB_SERVER_URL": self.hub.url,
             "GITHUB_API_URL": self.hub.url,
@@ -151,7 +154,15 @@ _UNWANTED = shutil.ignore_patterns("__pycache__", "*.jsonl", "*.schema.json", "r
 
 def small_tree(tree: Path) -> None:
     """The workflows, what they run, and the small example repository around it: no real script."""
-    for name in (".github", "meta", "telemetry", "agents/manifest", "agents/model"):
+    for name in (
+        ".github",
+        "meta",
+        "telemetry",
+        "agents/manifest",
+        "agents/model",
+        "agents/texts",
+        "eval/ledger",
+    ):
         shutil.copytree(ROOT / name, tree / name, ignore=_UNWANTED)
     for name in (".gitignore", "Makefile", "pyproject.toml", "requirements.txt"):
         shutil.copy(ROOT / name, tree / name)

@@ -13,6 +13,8 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,6 @@ from tests.worlds.world import git
 
 NAME = "owner/repo"
 BOT = "github-actions[bot]"
-WHEN = "2026-11-{:02}T06:00:00Z"
 Row = dict[str, Any]
 
 
@@ -30,7 +31,7 @@ class Hub:
     """The server. `people` maps a login to its permission, `dispatched` lists the workflows it was asked to start."""
 
     def __init__(self, bare: Path, default: str = "main") -> None:
-        self.bare, self.default, self.day = bare, default, 1
+        self.bare, self.default = bare, default
         self.people = {"ann": "write", "eve": "read"}
         self.tokens: dict[str, str] = {}  # token -> login; any other is the workflow's own
         self.pulls: dict[int, Row] = {}
@@ -116,7 +117,7 @@ class Hub:
 
     @property
     def now(self) -> str:
-        return WHEN.format(self.day)
+        return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def start(self, branch: str, base: str, title: str, body: str, by: str, draft: bool = False) -> Row:
         """Open a pull request."""
@@ -144,8 +145,17 @@ class Hub:
                 if tip := self.tip(one["head"]["ref"]):
                     one["head"]["sha"] = tip
                     git(self.bare, "update-ref", f"refs/pull/{number}/head", tip)
+                    self._merge_ref(number, one["base"]["ref"], tip)
                 elif one["head"]["sha"]:
                     self.close(number, BOT)
+
+    def _merge_ref(self, number: int, base: str, tip: str) -> None:
+        """What a workflow on pull requests checks out: the change merged into its base."""
+        onto = self.tip(base)
+        with suppress(AssertionError):  # it conflicts: then there is none, as on GitHub
+            tree = git(self.bare, "merge-tree", "--write-tree", onto, tip).strip()
+            merged = git(self.bare, "commit-tree", tree, "-p", onto, "-p", tip, "-m", "merge").strip()
+            git(self.bare, "update-ref", f"refs/pull/{number}/merge", merged)
 
     @property
     def _api(self) -> str:
@@ -215,6 +225,10 @@ class Hub:
             ["git", "-C", self.bare, "cat-file", "blob", f"{at}:{path}"], check=True, capture_output=True
         ).stdout
         return 200, {"type": "file", "encoding": "base64", "content": base64.b64encode(data).decode()}
+
+    def get_compare(self, base: str, head: str, **_: Any) -> tuple[int, Any]:
+        ahead = git(self.bare, "merge-base", base, head).strip() == git(self.bare, "rev-parse", base).strip()
+        return 200, {"status": "ahead" if ahead else "diverged"}
 
     def get_issues(self, *, query: dict[str, str], **_: Any) -> tuple[int, Any]:
         wanted, labels = query.get("state", "open"), set(filter(None, query.get("labels", "").split(",")))
@@ -289,6 +303,7 @@ ROUTES: list[tuple[str, str, Callable[..., tuple[int, Any]]]] = [
     ("GET", rf"{_R}/pulls/(\d+)/files", Hub.get_files),
     ("GET", rf"{_R}/pulls/(\d+)/commits", Hub.get_commits),
     ("GET", rf"{_R}/contents/(.+)", Hub.get_contents),
+    ("GET", rf"{_R}/compare/(\w+)\.\.\.(\w+)", Hub.get_compare),
     ("GET", f"{_R}/issues", Hub.get_issues),
     ("POST", f"{_R}/issues", Hub.post_issues),
     ("GET", rf"{_R}/issues/(\d+)", Hub.get_issue),

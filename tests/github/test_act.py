@@ -103,7 +103,7 @@ def ab_night(night: Night, body: str, event: str = "schedule", **more: str) -> R
             "assert sys.argv[1:] == ['--revive']\noutput('revived=1\\n')\n",
             {},
         ),
-        ("cross_critiques", "critiques", "schedule", {}, "", {}),
+        ("cross_critiques", "critiques", "schedule", {}, "output('to_tell=3\\n')\n", {}),
         (
             "prompt_proposals",
             "proposals",
@@ -162,7 +162,7 @@ def test_a_night_without_change_opens_nothing(night: Night) -> None:
     form = KINDS["critiques"]
     repo.write(night.tree, f"{form.report}.json", "{}\n")
     repo.write(night.tree, f"{form.report}.md", "**Merge?** yes\n")
-    script(night, "critiques", "")
+    script(night, "critiques", "output('to_tell=3\\n')\n")
     night.start()
     ran = night.run("cross_critiques", "schedule")
     assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log

@@ -51,10 +51,11 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
     assert [name.split("/")[0] for name in segments] == ["events", "history"]
     assert ran.results["record"] == "success"
 
-    night.commit("merged")
-    (night.store / "pr-meta-prompt-ab-champion.json").unlink()
+    opened = night.hub.open(form.branch)
+    assert opened is not None
+    night.hub.merge(opened["number"])
     ran = night.run("prompt_ab_test", "schedule")
-    assert (ran.proposing, ran.requests) == ({"produce": "success"}, {}), ran.log
+    assert ran.proposing == {"produce": "success"}, ran.log
     assert "Nothing to propose" in ran.summaries["produce"]
     assert "record" not in ran.results  # what lost is remembered through the data branch: no call, no new row
 

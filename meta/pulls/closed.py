@@ -1,0 +1,155 @@
+"""What people refused: pull requests closed unmerged, or merged and reverted, as GitHub tells; read-only.
+
+What automation closed itself, because a later run overtook it, is no refusal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agents.texts.variants import Variants
+from eval.ledger.decisions import decisions
+from eval.ledger.refusals import Refusal, plain_reason, record, refusals
+from meta.publish.kinds import Kind
+from meta.pulls.claims import Claim, claims, read
+from meta.pulls.hub import Hub, Row
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import MANIFEST, Repo
+from telemetry.edge.records import load_yaml
+
+OVERTAKEN: Final = "<!-- ratchet: overtaken -->"  # begins the comment with which automation closes its own
+LATEST: Final = (
+    20  # pull requests of a branch that are looked at: each was read the night after it was closed
+)
+REJECT: Final = "/ratchet reject "
+_TRUSTED: Final = ("OWNER", "MEMBER", "COLLABORATOR")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What GitHub says of the one branch of a kind."""
+
+    open: Row | None  # its living pull request
+    refused: Sequence[Refusal]  # newly on record
+
+
+def look(hub: Hub, repo: Repo, kind: Kind) -> Standing:
+    """Read the pull requests of a kind, and put on record what was refused since."""
+    if not kind.branch:
+        return Standing(None, ())
+    pulls = hub.get("pulls", head=f"{hub.owner}:{kind.branch}", state="all", per_page=LATEST)
+    known = {one.reference for one in refusals(repo)}
+    new = [
+        one
+        for pull in pulls
+        if pull["state"] == "closed" and pull["html_url"] not in known
+        for one in _refused(hub, repo, kind, pull)
+    ]
+    opened = next((pull for pull in pulls if pull["state"] == "open"), None)
+    return Standing(opened, record(repo, new))
+
+
+def claimed(hub: Hub, kind: Kind, pull: Row) -> list[Claim]:
+    """What a pull request wants, by the report at its head."""
+    try:
+        return claims(kind.name, read(hub.file(f"{kind.report}.json", pull["head"]["sha"])))
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+    ):  # somebody edited the report: then it claims nothing we know
+        return []
+
+
+def _refused(hub: Hub, repo: Repo, kind: Kind, pull: Row) -> Iterator[Refusal]:
+    wanted = claimed(hub, kind, pull)
+    if pull["merged_at"]:
+        wanted = [claim for claim in wanted if undone(repo, kind.name, claim)]
+        if not wanted or not _in_history(hub, repo, pull):
+            return
+        who, why = _reverted(hub, pull)
+    else:
+        comments = list(hub.every(f"issues/{pull['number']}/comments"))
+        if not wanted or _by_automation(pull, comments):
+            return
+        who, why = _closed(hub, pull, comments)
+    yield from refused(repo, kind.name, wanted, pull["html_url"], who, why)
+
+
+def refused(
+    repo: Repo, kind: str, wanted: Iterable[Claim], reference: str, who: str, why: str
+) -> Iterator[Refusal]:
+    """These claims as refusals; an agent's stands as long as its prompt is what it is now."""
+    for claim in wanted:
+        beside = claim.champion_sha256 or ("" if claim.sha256 else prompt_of(repo, claim.subject))
+        yield Refusal(kind, claim.subject, claim.sha256, beside, reference, who[:100], plain_reason(why))
+
+
+def _by_automation(pull: Row, comments: Iterable[Row]) -> bool:
+    author = pull["user"]["login"]
+    return any(row["user"]["login"] == author and row["body"].startswith(OVERTAKEN) for row in comments)
+
+
+def _closed(hub: Hub, pull: Row, comments: Sequence[Row]) -> tuple[str, str]:
+    """Who closed it, and what they, or else another who may decide here, said last."""
+    who = str((hub.get(f"issues/{pull['number']}").get("closed_by") or {}).get("login", ""))
+    people = [row for row in comments if row["author_association"] in _TRUSTED and _is_person(row)]
+    own = [row for row in people if row["user"]["login"] == who] or people
+    rejecting = [row for row in own if row["body"].startswith(REJECT)]
+    said = (rejecting or own or [{"body": ""}])[-1]
+    who = said["user"]["login"] if rejecting else who  # it was closed for them, in their words
+    return who, str(said["body"]).removeprefix(REJECT)
+
+
+def _is_person(row: Row) -> bool:
+    return row["user"].get("type") == "User" and not row["body"].startswith("<!-- ratchet")
+
+
+def _reverted(hub: Hub, pull: Row) -> tuple[str, str]:
+    """Who reverted it, and why, by the pull request that GitHub's button opened."""
+    branch = f"revert-{pull['number']}-"
+    for one in hub.every("pulls", most=100, state="closed"):
+        if one["head"]["ref"].startswith(branch) and one["merged_at"]:
+            said = str(one.get("body") or "").partition("\n")[2].strip()
+            return str(one["user"]["login"]), said or "reverted"
+    return "", "reverted"
+
+
+def _in_history(hub: Hub, repo: Repo, pull: Row) -> bool:
+    """Whether this checkout holds the merge: one made since looks as if it had been undone."""
+    from telemetry.edge.git import commit_of
+
+    told = hub.get(f"compare/{pull['merge_commit_sha']}...{commit_of(repo.root)}", per_page=1)
+    return told["status"] in ("ahead", "identical")
+
+
+def undone(repo: Repo, kind: str, claim: Claim) -> bool:
+    """Whether what was merged is not there any more, without a decision that says so."""
+    decided = [one for _, one in decisions(repo)]
+    if kind == "ab_champion":
+        promoted = any(one.decision == "promote" and one.after_sha256 == claim.sha256 for one in decided)
+        return not promoted and live(repo, claim.subject) == claim.champion_sha256
+    if kind == "proposals":
+        return all(row.sha256 != claim.sha256 for row in Variants(repo, claim.subject).lineage())
+    if kind == "retirement_disable":
+        return not any(one.decision == "disable" and one.subject == claim.subject for one in decided)
+    return False
+
+
+def live(repo: Repo, prompt: str) -> str:
+    """The hash of the text that is live; empty if there is none."""
+    try:
+        file = repo / Variants(repo, prompt).live
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except (OSError, BadInput):
+        return ""
+
+
+def prompt_of(repo: Repo, agent: str) -> str:
+    """The hash of the prompt that an agent has now; empty if it has none."""
+    rows = load_yaml((repo / MANIFEST).read_bytes()).get("agents", ())
+    prompts = [row.get("prompt") for row in rows if row.get("name") == agent]
+    return live(repo, prompts[0]) if prompts and prompts[0] else ""
