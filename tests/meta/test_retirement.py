@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agents.manifest import MANIFEST, load_manifest
+from eval.ledger.refusals import Refusal, record
 from meta import retirement
 from meta.publish.contents import check_body
+from meta.pulls.closed import prompt_of
 from meta.worth import assessment, evidence
 from meta.worth.assessment import Graded
 from meta.worth.outcomes import Known, load_outcomes
@@ -350,6 +352,22 @@ def test_report_only_by_default_and_disable_writes_a_decision(
     (decision,) = (toy / "meta/decisions").glob("*-retirement-gauge_echo.json")
     assert json.loads(decision.read_text())["decision"] == "disable"
     assert [row["agent"] for row in retirement.retire_candidates()] == ["flood_watch"]
+
+
+def test_an_agent_that_a_person_would_not_have_disabled_is_left_on_until_its_prompt_changes(
+    toy: Path,
+) -> None:
+    log_silence("gauge_echo", 120)
+    live = prompt_of(here(), "gauge_echo")
+    record(
+        here(), [Refusal("retirement_disable", "gauge_echo", "", live, "https://github.example/o/r/pull/7")]
+    )
+    assert retirement.main(["--disable", "--quiet"]) == 0
+    assert load_manifest(here()).agent("gauge_echo").enabled
+    prompt = toy / "agents/prompts/gauge_echo.md"
+    prompt.write_text(prompt.read_text() + "\nBe brief.\n")
+    assert retirement.main(["--disable", "--quiet"]) == 0
+    assert not load_manifest(here()).agent("gauge_echo").enabled
 
 
 def test_eval_rows_do_not_count_unless_asked(toy: Path) -> None:
