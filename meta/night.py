@@ -78,7 +78,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     if args.again:
         diary.results.clear()
     record_refused(repo)
-    stage = InPlace(root) if args.apply else Stage(root)
+    stage = InPlace(root) if args.apply else Stage(root, manifest.data_files())
     with stage:
         shadow = len(manifest.enabled()) < len(manifest.agents)
         due, others = anything_due(repo, manifest), bool(manifest.challenger_models)

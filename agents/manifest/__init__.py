@@ -176,6 +176,11 @@ class Manifest:
         """Every `model:` that the manifest has."""
         return (self.model, *(spec.model_settings for spec in self.agents), *self.challenger_models)
 
+    def data_files(self) -> tuple[str, ...]:
+        """The files and folders that inputs and outcomes are read from."""
+        feeds = (self.outcomes, *(spec.feed for spec in self.agents))
+        return tuple(feed.file for feed in feeds if feed is not None and feed.file)
+
     def enabled(self) -> tuple[AgentSpec, ...]:
         """The agents that run."""
         return tuple(spec for spec in self.agents if spec.enabled)

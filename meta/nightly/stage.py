@@ -9,6 +9,7 @@ which the next night replaces.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from meta.nightly import branches
@@ -59,10 +60,11 @@ class InPlace:
 
 
 class Stage(InPlace):
-    """The scratch worktree."""
+    """The scratch worktree; `data` names inputs that git may ignore: customers' rows belong in no history."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, data: Iterable[str] = ()) -> None:
         self.root = root.resolve()
+        self._data = [Path(name) for name in dict.fromkeys(data) if (self.root / name).exists()]
         self.tree = self.root / TREE
         self._base = ""  # the commit that all changes start from
         self._clean = True  # the worktree is as that commit has it
@@ -86,7 +88,7 @@ class Stage(InPlace):
         for name in FILES:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).touch()
-        for name in (*FOLDERS, *FILES):
+        for name in (*FOLDERS, *FILES, *filter(self._ignored, self._data)):
             target = self.tree / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists():
@@ -95,6 +97,13 @@ class Stage(InPlace):
 
     def __exit__(self, *_: object) -> None:
         self._remove()
+
+    def _ignored(self, name: Path) -> bool:
+        try:
+            git(self.root, "check-ignore", "--quiet", "--", str(name))
+        except GitRefused:  # what is neither committed nor ignored is no part of tonight
+            return False
+        return True
 
     def fresh(self, *carried: str) -> Path:
         """The tree as it started, but for `carried` files of earlier steps: inputs here, and no part of a change."""

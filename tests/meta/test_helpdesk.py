@@ -33,7 +33,9 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dic
     checkout = helpdesk.make(tmp_path_factory.mktemp("helpdesk") / "desk")
     write_suite(Repo(checkout), Path("eval/suites/tickets.jsonl"), helpdesk.cases())
     python(checkout, "eval.suites", "pin", "tickets")
+    world.put(checkout, ".gitignore", (checkout / ".gitignore").read_text() + "/data/\n")
     world.commit(checkout)
+    assert "data" not in world.git(checkout, "ls-files"), "what customers wrote is in no history"
     told = json.loads(python(checkout, "meta.night", "--json"))
     return checkout, {step["name"]: step for step in told["steps"]}
 
