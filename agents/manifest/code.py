@@ -21,7 +21,7 @@ def load_code(name: str, where: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     try:
         found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # importing the user's code may do anything
         raise BadInput(f"{where} {name!r}: cannot be loaded ({error}); give module:function") from error
     if not callable(found):
         raise BadInput(f"{where} {name!r}: is not a function")

@@ -78,7 +78,10 @@ class Function:
     def days(self) -> Sequence[str]:
         if self.feed.days is None:
             return ()
-        found = load_code(self.feed.days, "inputs.days")()
+        try:
+            found = load_code(self.feed.days, "inputs.days")()
+        except Exception as problem:  # the user's code; told on the rows of those who need it
+            raise SourceError(f"{self.feed.days}: {type(problem).__name__}: {problem}") from problem
         if not isinstance(found, list | tuple) or not all(isinstance(day, str) for day in found):
             raise SourceError(f"{self.feed.days}: must return a list of days such as 2026-03-02")
         return sorted(found)

@@ -36,6 +36,9 @@ def one(day):
 
 def wrong(day):
     return [{"id": 1}, "T-2"]
+
+def broken():
+    raise ConnectionError("no route")
 """
 
 
@@ -165,6 +168,8 @@ def test_a_function_is_given_the_day(root: Path, monkeypatch: pytest.MonkeyPatch
         "items": [{"id": "T-1", "day": "2026-03-01"}],
     }
     assert loaded(root, Feed(call="loading_tickets:one"), "2026-03-01") == {"as_of": "2026-03-01", "open": 3}
+    told = refused(root, Feed(call="loading_tickets:load", days="loading_tickets:broken"))
+    assert told == "loading_tickets:broken: ConnectionError: no route"
     told = refused(root, Feed(call="loading_tickets:wrong"))
     assert told == "call:loading_tickets:wrong: row 2: must be an object, not 'T-2'"
 
