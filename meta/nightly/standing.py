@@ -16,10 +16,9 @@ SHOWN: Final = 5  # names in one line
 
 def uncommitted(root: Path, manifest: Manifest) -> list[str]:
     """Which of it differs from the last commit, new files too; nothing where there is no commit to differ from."""
-    rows = [spec.feed.file for spec in manifest.agents if spec.feed and spec.feed.file]
     command = ("status", "--porcelain", "-z", "--no-renames", "-uall", "--")
     try:
-        found = git(root, *command, *map(str, FILES), *rows).decode()
+        found = git(root, *command, *map(str, FILES), *manifest.data_files()).decode()
     except GitRefused:
         return []
     return [entry[3:] for entry in found.split("\0") if entry]
