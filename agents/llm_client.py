@@ -55,6 +55,10 @@ class ModelOptions:
     seed: int = 0
     offline_noise: float = 0.0
     price: Override | None = None
+    cache: bool | None = (
+        None  # keep answers and use those kept: True any, None those at temperature 0, False none
+    )
+    evals: bool = False  # only they use kept answers: an A/B test asks
     usual: ModelSettings = UNSAID  # the manifest's `model:`
     others: tuple[ModelSettings, ...] = ()  # and those of its agents
 
@@ -173,7 +177,12 @@ def model_from_env(
         known=by_name([asked.usual, *asked.others], model),
     )
     chosen.require_price(*others)
-    return chosen
+    if not asked.evals or asked.cache is False:
+        return chosen
+    from agents.model.cache import CACHE, Cached
+
+    about = {"base_url": chosen.base_url, "model": chosen.model}
+    return Cached(chosen, here() / CACHE, about, always=bool(asked.cache))
 
 
 def spent_this_month() -> float:

@@ -235,8 +235,10 @@ def _print(results: Sequence[Result], written: bool) -> None:
             Text(error, style="red"),
         )
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
-    providers = sorted({str(result.row["provider"]) for result in results if result.row.get("provider")})
-    print(f"Model: {', '.join(providers) or 'none asked'}.", f"Outputs: {OUTPUTS}/." if written else "")
+    asked = [result.row for result in results if result.row.get("provider")]
+    # Whose answers these are; the offline model goes by that name.
+    models = sorted({str(row["provider" if row["provider"] == "offline" else "model"]) for row in asked})
+    print(f"Model: {', '.join(models) or 'none asked'}.", f"Outputs: {OUTPUTS}/." if written else "")
 
 
 if __name__ == "__main__":

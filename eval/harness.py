@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +58,6 @@ def known(
 
     And how the manifest lets a model be asked; as it was where there is no manifest.
     """
-    from dataclasses import replace
-
     from agents.manifest import AgentSpec, load_manifest
 
     owner = callable_spec.partition(".")[0]
@@ -99,6 +98,11 @@ def parser() -> cli.Parser:
     add("--trials", type=cli.whole(1), default=1, metavar="K", help="run every case K times (default: 1)")
     add("--judge-calls", type=cli.whole(0), default=None, metavar="N", help="at most N calls of llm_judge")
     add_shard_flags(made, SHARDS)
+    add(
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        help="reuse answers of the last days to the same question (default: those at temperature 0)",
+    )
     add("--resume", action="store_true", help="go on where a stopped run of the same configuration was")
     add("--allow-unpinned", action="store_true", help="take suites that differ from their pin, this once")
     add_model_flags(made, seed="of the offline noise and of the judge's order")
@@ -113,7 +117,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     one_at_a_time(args)
     manifest = load_manifest(repo)
     taken = ("split", "trials", "shard", "resume", "judge_calls", "quiet")
-    ask = model_options(args).within(manifest)
+    ask = replace(model_options(args).within(manifest), evals=True)
     options = Options(**{name: getattr(args, name) for name in taken}, ask=ask)
     targets = _targets(repo, args, manifest)
     whole = SCRATCH / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"
@@ -174,6 +178,8 @@ def _tell(done: Evaluation, args: argparse.Namespace) -> None:
     first, *others = widths
     shown = [titles, *rows] if rows else []
     lines = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in shown]
+    if done.reused:
+        lines.append(f"{done.reused} answers were reused from the cache; --no-cache asks again")
     lines += [*problems, *(f"{name}: skipped: {why}" for name, why in done.skipped.items())]
     if args.shard[1] > 1:
         lines.append(f"shard done; sum up with --merge {SHARDS} once all are there")
@@ -182,6 +188,7 @@ def _tell(done: Evaluation, args: argparse.Namespace) -> None:
         "inconclusive": done.inconclusive,
         "skipped": dict(done.skipped),
         "stopped": done.stopped or None,
+        "reused": done.reused,
         "cost_usd": done.spent_usd,
     }
     cli.tell(args, value, heading, *lines)

@@ -12,6 +12,35 @@ from typing import Any
 from agents.model.schema import checker, problems, schema_problem
 from telemetry.edge.errors import BadInput
 
+# What OpenAI's strict mode takes, by its guide to structured outputs; imitators take no more.
+_TAKEN = {
+    *(
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "enum",
+        "const",
+        "$ref",
+        "description",
+    ),
+    *(
+        "title",
+        "pattern",
+        "format",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+    ),
+    *("minItems", "maxItems"),
+}
+_COMBINED = {
+    *("allOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas"),
+    "patternProperties",
+}
 MAX_CANDIDATES = 50  # places where JSON may begin that are tried: a hostile text must not cost quadratic time
 
 _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # how some open models show their reasoning
@@ -31,10 +60,12 @@ class Contract:
     text: str
     fits: Callable[[Any], bool] | None
     is_object: bool  # the answer is an object: what response formats of endpoints can express
-    strict: bool  # fits OpenAI's strict mode: every property required, no others allowed
+    strict: (
+        Mapping[str, Any] | None
+    )  # as strict mode takes it: the rest is checked here; None if it takes none of it
 
 
-ANY_JSON = Contract(None, "", None, is_object=False, strict=False)
+ANY_JSON = Contract(None, "", None, is_object=False, strict=None)
 
 
 def contract(schema: Mapping[str, Any] | None) -> Contract:
@@ -53,15 +84,33 @@ def _compiled(encoded: bytes) -> Contract:
     if problem is not None:
         raise BadInput(f"output schema: {problem}")
     is_object = schema.get("type") == "object"
-    return Contract(schema, encoded.decode(), checker(schema), is_object, is_object and _strict(schema))
+    strict = _taken(schema) if is_object and _strict(schema) else None
+    return Contract(schema, encoded.decode(), checker(schema), is_object, strict)
+
+
+def _taken(schema: Any) -> Any:
+    """The schema without what strict mode refuses, such as `minLength`."""
+    if not isinstance(schema, dict):
+        return schema
+    found: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            found[key] = {name: _taken(one) for name, one in value.items()}
+        elif key == "anyOf":
+            found[key] = [_taken(one) for one in value]
+        elif key in _TAKEN:
+            found[key] = _taken(value) if key == "items" else value
+    return found
 
 
 def _strict(schema: Any) -> bool:
-    """Whether every object in the schema closes its properties and requires them all."""
+    """Whether every object in the schema closes its properties and requires them all, and nothing is combined."""
     if isinstance(schema, list):
         return all(map(_strict, schema))
     if not isinstance(schema, dict):
         return True
+    if not _COMBINED.isdisjoint(schema):
+        return False
     if schema.get("type") == "object" or "properties" in schema:
         properties = schema.get("properties")
         closed = schema.get("additionalProperties") is False

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import asyncio
 
 Message = Mapping[str, Any]
+CACHED = "cache"  # the source of the cost of an answer that was not asked for again
 NO_AGENT = "llm_client"  # who is named on the row of a call made outside any agent's run
 
 # Sets one otherwise identical call apart from another, for a model that errs at random: the offline model draws its

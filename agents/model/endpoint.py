@@ -60,6 +60,7 @@ class OpenAIModel:
         self.budget = budget or Budget()
         self.retries, self.first_wait_s, self.chance = retries, first_wait_s, chance
         self._given, self._known = given, known
+        self._settings: dict[str, ModelSettings] = {}  # by model, made once
         self._dialects: dict[str, Dialect] = {}  # by model
         self._wires: dict[asyncio.AbstractEventLoop, Wire] = {}  # a pool lives and dies with its event loop
         self.require_price(model)
@@ -79,7 +80,9 @@ class OpenAIModel:
 
     def settings(self, model: str) -> ModelSettings:
         """How that model is asked: what was given over what the manifest says of it."""
-        return self._given.over(self._known.get(model, UNSAID))
+        if model not in self._settings:
+            self._settings[model] = self._given.over(self._known.get(model, UNSAID))
+        return self._settings[model]
 
     def dialect(self, model: str) -> Dialect:
         """How that model wants to be asked, as far as it is known."""

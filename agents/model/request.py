@@ -9,6 +9,7 @@ asked without the one and with the other.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,9 @@ _FORMAT = re.compile(
     r"response[_ ]?format|json[_ ]?schema|json[_ ]?object|json mode|structured output", re.IGNORECASE
 )
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_RULES = re.compile(r"^```rules[ \t]*\n.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
+# Which analyst applies a block, and where it finds its records: the offline model's affair.
+_PLUMBING = re.compile(r"^(?:analyst|list|id_field):.*\n", re.MULTILINE)
 
 
 # Models of OpenAI's that reason by default, also behind a router (`openai/gpt-6-luna`). They refuse `temperature`.
@@ -82,7 +86,7 @@ def body(dialect: Dialect, question: Question) -> dict[str, Any]:
     rung, wanted = _rung(dialect, question), question.wanted
     request: dict[str, Any] = {
         "model": question.model,
-        "messages": list(question.messages),
+        "messages": [_readable(message) for message in question.messages],
         dialect.limit_key: answer_limit(dialect, question),
     }
     if dialect.temperature:
@@ -90,14 +94,29 @@ def body(dialect: Dialect, question: Question) -> dict[str, Any]:
     if rung in ("strict", "schema"):
         assert wanted.schema is not None
         name = _NAME.sub("_", str(wanted.schema.get("title", "")))[:64] or "answer"
-        described = {"name": name, "schema": wanted.schema, "strict": rung == "strict"}
+        shape = wanted.strict if rung == "strict" else wanted.schema
+        described = {"name": name, "schema": shape, "strict": rung == "strict"}
         request["response_format"] = {"type": "json_schema", "json_schema": described}
         return request
     if rung == "object":
         request["response_format"] = {"type": "json_object"}
     if wanted.schema is not None:
-        request["messages"] = _told(question.messages, wanted.text)
+        request["messages"] = _told(request["messages"], wanted.text)
     return request
+
+
+def _readable(message: Message) -> Message:
+    """A system message without the lines that only the offline model needs."""
+    text = message.get("content")
+    if message.get("role") != "system" or not isinstance(text, str) or "```rules" not in text:
+        return message
+    return {**message, "content": without_plumbing(text)}
+
+
+@functools.lru_cache(maxsize=64)
+def without_plumbing(text: str) -> str:
+    """A prompt whose `rules` blocks say no more than what they mean to a reader; a block of nothing else is gone."""
+    return _RULES.sub(lambda block: _PLUMBING.sub("", block[0]), text).replace("```rules\n```", "").rstrip()
 
 
 def _told(messages: Sequence[Message], schema: str) -> list[Message]:

@@ -13,12 +13,13 @@ from telemetry.read.store import connect
 
 ARM = "champion"
 SETTING = ("prompt_hash", "model", "provider")  # what somebody decided; the rest is what came of it
-FIELDS = ("arm", "case_id", "case_hash", "score", "ok", "model_answered")
+FIELDS = ("arm", "case_id", "case_hash", "score", "ok", "model_answered", "reused")
 _ROWS = f"""
     select agent, strftime(ts, '%Y-%m-%dT%H:%M:%S.%g'), event_id, prompt_hash, model, provider, case_id,
       coalesce(case_hash, ''), cast(score as double), ok = 'true', model_answered
     from events
     where arm = '{ARM}' and case_id is not null and try_cast(score as double) between 0 and 1
+      and reused is null -- an answer out of the cache says nothing about tonight
 """
 
 

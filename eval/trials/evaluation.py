@@ -86,6 +86,7 @@ class Evaluation:
     agents: tuple[Evaluated, ...]
     stopped: str
     skipped: Mapping[str, str] = field(default_factory=dict)
+    reused: int = 0  # answers that came out of the cache
 
     @property
     def spent_usd(self) -> float | None:
@@ -138,7 +139,7 @@ def evaluate(
             judge=Judge(model, max_calls=options.judge_calls, seed=ask.seed),
             build=build,
         )
-        done = run.written(trials, stopped)
+        done = replace(run.written(trials, stopped), reused=getattr(model, "reused", 0))
         if journal and run.whole and not stopped and all(trial.counted for trial in trials):
             journal.remove()
         return done

@@ -16,7 +16,7 @@ from typing import Any
 from agents.base import BaseAgent, in_thread
 from agents.manifest import AgentSpec
 from agents.manifest.code import load_code
-from agents.model.call import Completion, Message, Model, trial_label
+from agents.model.call import CACHED, Completion, Message, Model, trial_label
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import Grade, Part
 from eval.grading.judge import Judge, grade_judged
@@ -177,7 +177,8 @@ async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
         turns=_turns(calls, asked),
         raw_output=_last(calls, "raw_output") if kind == "parse" else None,
     )
-    _log_evaluation(trial, case)
+    from_cache = bool(calls) and all(row["cost_source"] == CACHED for row in calls)
+    _log_evaluation(trial, case, reused=True if from_cache else None)
     return trial
 
 
@@ -221,7 +222,7 @@ def _last(rows: list[dict[str, Any]], name: str) -> Any:
     return next((row[name] for row in reversed(rows) if row.get(name) is not None), None)
 
 
-def _log_evaluation(trial: Trial, case: Case) -> None:
+def _log_evaluation(trial: Trial, case: Case, reused: bool | None) -> None:
     """The grade as a row; what the run cost stands on its `run` row alone, so that sums stay true."""
     marks: dict[str, Any] = {} if trial.rubric is None else plain(trial.rubric)
     logger.log_event(
@@ -231,6 +232,7 @@ def _log_evaluation(trial: Trial, case: Case) -> None:
         kind="evaluation",
         split=case.split,
         case_hash=case.hash or None,
+        reused=reused,
         rubric=marks.get("scores"),
         **{name: marks.get(name) for name in ("gates", "overall_score", "passed_all_mandatory")},
         **{name: getattr(trial, name) for name in _GRADED},

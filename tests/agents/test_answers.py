@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.model.answer import ANY_JSON, Unusable, contract, parse
+from agents.model.schema import record
 from telemetry.edge.errors import BadInput
 
 ITEMS: dict[str, Any] = {
@@ -129,4 +130,15 @@ def test_a_schema_that_is_none_is_bad_input() -> None:
     ],
 )
 def test_strict_mode_is_asked_for_only_where_it_can_be_had(schema: dict[str, Any], strict: bool) -> None:
-    assert contract(schema).strict is strict
+    assert (contract(schema).strict is not None) is strict
+
+
+def test_a_strict_schema_carries_only_what_strict_mode_takes_and_the_rest_is_checked_after() -> None:
+    text = {"type": "string", "minLength": 2, "pattern": "^a", "examples": ["ab"]}
+    schema = record(a=text, b={"anyOf": [text, {"type": "null"}]})
+    wanted = contract(schema)
+    kept = {"type": "string", "pattern": "^a"}
+    assert wanted.strict == record(a=kept, b={"anyOf": [kept, {"type": "null"}]})
+    with pytest.raises(Unusable, match=r"a: .*shorter than 2"):
+        parse('{"a": "a", "b": null}', wanted)
+    assert contract(record(a={"oneOf": [text]})).strict is None

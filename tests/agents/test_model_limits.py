@@ -262,3 +262,12 @@ def test_an_answer_packed_against_our_wish_is_read_all_the_same() -> None:
     with Loopback([packed]) as server:
         [found] = asyncio.run(asked(model_at(server.url), 1))
     assert found.data == {"a": 1}
+
+
+def test_a_real_model_does_not_see_what_only_the_offline_model_needs() -> None:
+    rules = "```rules\nanalyst: threshold\nlist: rows\nid_field: id\nabove: 3\n```"
+    system = {"role": "system", "content": f"# A\n\nSee JSON rows; a list: [x].\n\n{rules}\n"}
+    with Loopback([chat(GOOD)]) as server:
+        asyncio.run(model_at(server.url).complete([system, *HELLO]))
+    sent = server.requests[0].json()["messages"][0]["content"]
+    assert sent == "# A\n\nSee JSON rows; a list: [x].\n\n```rules\nabove: 3\n```"

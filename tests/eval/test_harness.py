@@ -507,3 +507,31 @@ def test_answers_that_cannot_be_read_are_told_with_the_first_of_them(
     shown = capsys.readouterr().out
     assert "Eval by gpt-6-luna" in shown
     assert "alpha: 20 of 20 answers could not be read (first: LLMError: the answer holds no JSON" in shown
+
+
+def test_an_unchanged_question_at_temperature_0_is_not_asked_again_and_that_is_told(
+    checkout: Path, endpoint: Loopback, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_zero = ["--agent", "alpha", "--temperature", "0"]
+    assert harness.main(at_zero) == cli.OK
+    first = result(checkout, "alpha")["summary"]
+    assert harness.main(at_zero) == cli.OK
+    assert len(endpoint.requests) == 20
+    assert "20 answers were reused from the cache; --no-cache asks again" in capsys.readouterr().out
+    again = result(checkout, "alpha")["summary"]
+    assert again["passed"] == first["passed"] and again["cost_usd"] == 0
+    reused = [row.get("reused") for row in rows(checkout, "evaluation")]
+    assert reused == [None] * 20 + [True] * 20
+    asking_anew = [
+        [*at_zero, "--no-cache"],
+        ["--agent", "alpha"],  # at another temperature no two answers need be the same
+        [*at_zero, "--max-tokens", "99"],
+    ]
+    for count, arguments in enumerate(asking_anew, 2):
+        assert harness.main(arguments) == cli.OK
+        assert len(endpoint.requests) == 20 * count
+    monkeypatch.setenv("OPENAI_MODEL", "gpt-4.1-nano")
+    assert harness.main(at_zero) == cli.OK
+    assert len(endpoint.requests) == 100, "another model is another question"
+    assert harness.main([*at_zero, "--trials", "2"]) == cli.OK
+    assert len(endpoint.requests) == 120, "a case that is run twice is asked twice"
