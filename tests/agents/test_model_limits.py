@@ -111,8 +111,8 @@ def one_at_a_time(seconds: float) -> Callable[[Request], Reply]:
 
 
 def test_calls_that_an_endpoint_queues_do_not_run_out_of_time() -> None:
-    with Loopback(one_at_a_time(0.15)) as server:
-        found = asyncio.run(asked(model_at(server.url, timeout_s=0.6), 12))
+    with Loopback(one_at_a_time(0.25)) as server:
+        found = asyncio.run(asked(model_at(server.url, timeout_s=2.0), 12))
     assert [one.data for one in found] == [{"a": 1}] * 12
     assert len(server.requests) == 12
 
@@ -159,8 +159,8 @@ class Thinking(BaseAgent):
 
 
 def test_an_agents_own_limit_stands_still_while_a_model_is_asked() -> None:
-    with Loopback([chat(GOOD, delay_s=0.3)]) as server:
-        spec = AgentSpec("slow", __name__, "Thinking.run", "records", timeout_s=0.2)
+    with Loopback([chat(GOOD, delay_s=0.7)]) as server:
+        spec = AgentSpec("slow", __name__, "Thinking.run", "records", timeout_s=1.0)
         agent = Thinking(spec, PromptSet(here()), model_at(server.url))
         assert agent.run({}) == []
 
