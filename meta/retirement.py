@@ -20,9 +20,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agents.manifest import Manifest
 from eval.ledger.report import Form
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, Graded, Grades, assess, rolling_metrics
 from meta.worth.evidence import CONVINCED
@@ -36,6 +35,9 @@ from telemetry.edge.files import MANIFEST, RESULTS, Repo, here, write_atomic
 from telemetry.edge.records import made, plain
 from telemetry.logger import FIELD, SOURCES
 from telemetry.read.field import USEFUL_SIGNAL, WINDOW
+
+if TYPE_CHECKING:
+    from agents.manifest import Manifest
 
 __all__ = ["assess", "load_events", "main", "retire_candidates", "rolling_metrics", "switch", "write_report"]
 

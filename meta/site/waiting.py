@@ -48,7 +48,7 @@ def waiting(repo: Repo) -> list[Change]:
     try:
         found = [
             change
-            for kind in {one.branch: one for one in KINDS.values()}.values()
+            for kind in {one.branch: one for one in KINDS.values() if one.branch}.values()
             for change in _of(repo, kind)
         ]
     except (GitRefused, OSError):

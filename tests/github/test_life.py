@@ -23,7 +23,7 @@ DATA = "telemetry-data"
 
 @pytest.fixture
 def night(tmp_path: Path) -> Iterator[Night]:
-    with Night(tmp_path) as night:
+    with Night(tmp_path, "trunk") as night:  # the default branch is whatever the repository says
         yield night
 
 
@@ -184,7 +184,7 @@ def own_change(night: Night, text: str) -> dict[str, Any]:
             repo.write(desk, name, text)
         repo.git(desk, "commit", "-qam", "my words")
         repo.git(desk, "push", "-qf", "origin", "my-words")
-    return night.hub.open("my-words") or night.hub.start("my-words", "main", "My words", "", "ann")
+    return night.hub.open("my-words") or night.hub.start("my-words", night.default, "My words", "", "ann")
 
 
 def reviewed(night: Night, pull: dict[str, Any], fork: bool = False) -> Ran:

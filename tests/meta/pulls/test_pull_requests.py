@@ -271,3 +271,17 @@ def test_an_outage_stops_in_one_line_and_reveals_no_token(
         hub.from_environment().get("pulls")
     monkeypatch.setenv("GITHUB_API_URL", "http://elsewhere.example")
     act(place, "read", code=cli.BAD_INPUT)
+
+
+@pytest.mark.parametrize("report", ["{}", "[]", "no JSON", '{"tests": [{"prompt": "@team"}]}'])
+def test_a_hostile_review_is_no_comment(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str
+) -> None:
+    schema = Path(__file__).parents[3] / KINDS["ab_champion"].schema
+    repo.write(place.tree, KINDS["ab_champion"].schema, schema.read_text())
+    number = place.propose()
+    event = repo.write(tmp_path, "event.json", json.dumps({"pull_request": {"number": number}}))
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
+    repo.write(tmp_path, "review/report.json", report)
+    act(place, "review", "--handover", str(tmp_path / "review"), code=cli.BAD_INPUT)
+    assert place.hub.said(number) == []
