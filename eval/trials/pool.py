@@ -63,6 +63,9 @@ class Breaker:
             self._in_a_row[trial.agent] = 0
             self._down.clear()
             return
+        if trial.error_kind == "unknown_task":  # between one agent and the offline model, and no outage
+            self.given_up.add(trial.agent)
+            return
         self._in_a_row[trial.agent] += 1
         if trial.error_kind == "budget":
             self.reason = self.reason or f"budget reached: {trial.error}"
