@@ -50,11 +50,11 @@ def parser() -> cli.Parser:
         action="append",
         default=[],
         metavar="NAME",
-        help="compare only this model with those asked now",
+        help="compare only this model with those asked now (repeatable)",
     )
     kinds = "prompts, or the manifest's challenger_models, only (default: both)"
     add("--only", choices=["prompts", "models"], default="", help=kinds)
-    goal = "what another model has to be; cheaper: also not worse than by the margin (manifest)"
+    goal = "what another model has to be: better, or cheaper and not worse than by the margin (manifest)"
     add("--goal", choices=["better", "cheaper"], help=goal)
     add(
         "--margin",
@@ -149,6 +149,7 @@ def _sentence(test: Test, arm: Arm) -> str:
 
 def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
     from agents.manifest import load_manifest
+    from eval.ab import forecast
     from eval.ab.session import asked, planned
     from eval.ledger.provenance import model_identity
 
@@ -159,7 +160,7 @@ def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
     for test in plan.tests:
         names, cases = [arm.variant.name for arm in test.arms], len(test.units(plan.order))
         about = {"prompt": test.prompt, "model": test.model, "agents": test.agents, "challengers": names}
-        takes = list(plan.margins(test)) if test.margin and test.arms else []
+        takes = list(forecast.margins(plan, test)) if test.margin and test.arms else []
         tests.append({**about, "cases": cases, "alpha": test.alpha, "skipped": test.skipped, "takes": takes})
         lines.append(
             f"{test.model or f'{test.prompt}: champion'} against {', '.join(names) or 'nothing new'} "
@@ -167,7 +168,7 @@ def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
         )
         lines += [f"  {line}" for line in takes]
         lines += [f"  {skip.variant}: not run, {skip.reason}" for skip in test.skipped]
-    lines.append(f"{plan.told(asked(night, manifest).max_usd)}; nothing was called or written")
+    lines.append(f"{forecast.told(plan, asked(night, manifest).max_usd)}; nothing was called or written")
     value = {
         "tests": tests,
         "max_trials": plan.max_calls,

@@ -42,7 +42,7 @@ def told(dates: dict[str, str | None], today: date) -> str:
         + (f", in {days} days" if days > 0 else "")
         for days, model in soon
     ]
-    return f"Warning: {'; '.join(when)}. Try a successor: OPENAI_MODEL, or model: in agents/manifest.yaml"
+    return f"Warning: {'; '.join(when)}. Try a successor: python -m eval.ab_testing --model NAME"
 
 
 async def _asked(base_url: str, api_key: str, models: Sequence[str]) -> dict[str, str]:

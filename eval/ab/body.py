@@ -96,10 +96,31 @@ def _ask(test: Test, arm: Arm) -> list[str]:
     shown_to_be = f"not worse by more than {100 * test.margin:g} points: " if test.margin else ""
     return [
         f"{asked}**{shown}** of score on {arm.cases_available} unseen cases "
-        f"({_percent(arm.confidence)} interval {bounds(arm.ci_low, arm.ci_high)}, a fresh pass over all of them), "
+        f"({_percent(arm.confidence)} interval {bounds(arm.ci_low, arm.ci_high)} for this mix of cases, "
+        f"{_across_families(arm)}; a fresh pass over all of them), "
         f"{_passed(arm)}, {shown_to_be}evidence {_odds(arm.e_value)}, cost per case {cell(cost)}.",
+        *_gained(arm),
         f"**If you merge:** {becomes} **To undo:** revert this commit; nothing else changes.",
     ]
+
+
+def _across_families(arm: Arm) -> str:
+    """The interval of whoever asks about other cases of these kinds."""
+    if arm.family_low is None or arm.family_high is None:
+        return f"from {arm.families} families: too few to say how kinds of cases differ"
+    return f"{bounds(arm.family_low, arm.family_high)} across its {arm.families} families"
+
+
+def _gained(arm: Arm) -> list[str]:
+    """What the points cost, from the proposal to the last pass."""
+    if arm.bill is None:
+        return []
+    calls, usd, gained = arm.bill.calls, arm.bill.cost_usd, 100 * arm.effect
+    per_call = "unknown per call" if not calls else f"{1000 * gained / calls:+.2f} points per 1,000 calls"
+    per_usd = "unknown per dollar" if usd is None else f"{gained / usd:+.1f} per dollar" if usd else "free"
+    spent = "an unknown sum" if usd is None else f"${usd:.2f}"
+    took = "an unknown number of" if calls is None else f"{calls:,}"
+    return [f"**What it took:** {took} calls and {spent}, its proposal included: {per_call}, {per_usd}."]
 
 
 def _nothing(report: Report) -> str:

@@ -34,6 +34,7 @@ R = TypeVar("R")
 # What a decision keeps of the winning arm; the rest is in the report that it names by hash.
 _VERDICT = (
     *("variant", "pair", "verdict", "effect", "ci_low", "ci_high", "confidence", "alpha", "e_value"),
+    *("families", "family_low", "family_high", "bill"),
     *("wins", "ties", "losses", "cases_used", "cases_available", "guardrails", "lineage"),
 )
 

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from agents.texts.variants import Variant
 from eval.ab.body import FORM, MODEL_FORM
-from eval.ab.record import Arm, Report, Test
+from eval.ab.record import Arm, Bill, Report, Test
 from eval.ledger.decisions import decisions
-from eval.ledger.provenance import history
+from eval.ledger.provenance import Line, history
 from eval.ledger.refusals import Refusal, refusals
 from eval.trials.journal import key_of
 from telemetry.edge.files import HISTORY, Repo
-from telemetry.edge.records import made
+from telemetry.edge.records import made, plain
 from telemetry.logger import SCORING_VERSION
 
 # What a line of history keeps of a comparison beside its prompt and its spend.
@@ -40,6 +40,9 @@ KEPT: Final = (
     ),
     *(
         "confidence",
+        "families",
+        "family_low",
+        "family_high",
         "e_value",
         "rounds",
         "finished",
@@ -80,7 +83,15 @@ def kept(test: Test, arm: Arm) -> dict[str, Any]:
         **{name: getattr(arm, name) for name in KEPT},
         "guardrails": {check.name: check.passed for check in arm.guardrails},
         "spend": {"calls": arm.calls, "cost_usd": arm.cost_usd},
+        "bill": plain(arm.bill),
     }
+
+
+def paid(history: Iterable[Line], tonight: str) -> dict[str, Bill]:
+    """By comparison, what it had taken when an earlier night last reported on it."""
+    lines = (one for one in history if one.run_type == "ab_test" and one.summary.get("night") != tonight)
+    rows = (row for line in lines for row in line.listed("comparisons") if row.get("bill"))
+    return {str(row.get("pair")): made(Bill, row["bill"]) for row in rows}
 
 
 def pair_of(

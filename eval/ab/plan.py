@@ -9,10 +9,8 @@ side with all that is compared with it.
 
 from __future__ import annotations
 
-import json
 import random
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,23 +20,22 @@ from agents.prompted import unknown_offline
 from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variant, Variants, prompt_file
 from eval.ab.evidence import Evidence, gathered
-from eval.ab.memory import Memory, pair_of
-from eval.ab.record import Settings, Skipped
-from eval.ab.rounds import MARGIN_ALPHA, PASSES, rounds_needed
+from eval.ab.memory import Memory, paid, pair_of
+from eval.ab.record import Bill, Settings, Skipped
+from eval.ab.rounds import MARGIN_ALPHA, MARGIN_PASSES, PASSES
 from eval.grading.suite import Case, Suites
 from eval.ledger.provenance import history
 from eval.ledger.wear import worn
 from eval.trials.results import grouped
 from eval.trials.trial import Job
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import RESULTS, Repo
+from telemetry.edge.files import Repo
 from telemetry.edge.git import blobs, commit_of
 from telemetry.logger import SCORING_VERSION, utc_now
-from telemetry.record.pricing import Override, Usage, cost
+from telemetry.record.pricing import Override
 
 CONTROL = "champion"  # the label of the control arm
 ONLY_ONE = "the offline model answers alike under every name"
-SMALLER = (0.03, 0.02, 0.01)  # margins that a plan tells the price of beside the one asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +100,7 @@ class Plan:
     about: Mapping[str, Any]  # what a journal has to agree with to be resumed
     holdout_cases: Mapping[str, int]  # by suite: a holdout that grew since is a fresh one
     problems: tuple[str, ...]
+    paid: Mapping[str, Bill]  # by comparison, what it had taken before tonight
 
     @property
     def arms(self) -> list[Arm]:
@@ -121,52 +119,22 @@ class Plan:
     @property
     def max_calls(self) -> int:
         """Of tonight's rounds, if nothing stops early and every trial is one call."""
-        return self._rounds * self._of_one_round
+        return self.rounds_tonight * self._of_one_round
 
     @property
-    def _rounds(self) -> int:
+    def rounds_tonight(self) -> int:
+        """At most."""
         return 1 if self.deterministic else self.settings.trials
 
     @property
     def max_finish(self) -> int:
         """Of the fresh pass, if everything is proven."""
-        return (1 if self.deterministic else PASSES) * self._of_one_round
+        passes = MARGIN_PASSES if any(test.margin for test in self.tests) else PASSES
+        return (1 if self.deterministic else passes) * self._of_one_round
 
     @property
     def _of_one_round(self) -> int:
         return len(self.order) + sum(len(test.arms) * len(test.units(self.order)) for test in self.tests)
-
-    def told(self, max_usd: float | None) -> str:
-        """What tonight's rounds may take, before anything is spent; dollars by what the last evals took."""
-        each = self._usd_of_one_round()
-        usd = "at a cost that no eval has measured" if each is None else f"about ${self._rounds * each:.2f}"
-        cap = "" if max_usd is None else f" (cap ${max_usd:.2f})"
-        return f"at most {self.max_calls} trials tonight, {usd}{cap}; {self.max_finish} more to finish what is proven"
-
-    def margins(self, test: Test) -> Iterator[str]:
-        """What it takes to show that an equal model is not worse than by the margin, and than by smaller ones."""
-        cases, each = len(test.units(self.order)), self._usd_of_one_round(test)
-        for margin in (test.margin, *(smaller for smaller in SMALLER if smaller < test.margin)):
-            rounds = rounds_needed(margin, cases)
-            beyond = f", of {self.settings.rounds} it may have" if rounds > self.settings.rounds else ""
-            usd = "" if each is None else f", about ${rounds * each:.2f}"
-            yield f"margin {100 * margin:g} points: about {rounds} rounds{beyond}{usd} if it is equally good"
-
-    def _usd_of_one_round(self, only: Test | None = None) -> float | None:
-        tests = self.tests if only is None else (only,)
-        control = self.order if only is None else only.units(self.order)
-        trials: Counter[tuple[str, str, Override | None]] = Counter()
-        trials.update((unit.spec.name, "", None) for unit in control)
-        for test in tests:
-            units = test.units(self.order)
-            trials.update((unit.spec.name, arm.model, arm.price) for arm in test.arms for unit in units)
-        total = 0.0
-        for asked, count in trials.items():
-            cost = _cost_of_a_case(self.control.repo, self.about["provider"], *asked)
-            if cost is None:
-                return None
-            total += count * cost
-        return total
 
     def round(self, slot: int) -> list[Unit]:
         """The cases of tonight's round `slot`, in its own random order; the same seed gives the same order."""
@@ -234,7 +202,16 @@ def make_plan(
     about["begun"] = {pair: turns[-1].round for pair, turns in sorted(evidence.turns.items())}
     sizes = {path: len(suite.part("holdout")) for path, suite in sorted(planner.suites.loaded.items())}
     return Plan(
-        tuple(tests), order, planner.control, settings, night, evidence, about, sizes, tuple(problems)
+        tuple(tests),
+        order,
+        planner.control,
+        settings,
+        night,
+        evidence,
+        about,
+        sizes,
+        tuple(problems),
+        paid(planner.history, night),
     )
 
 
@@ -359,21 +336,6 @@ class _Planner:
 def as_variant(model: str) -> Variant:
     """A model as what competes: the line of the manifest that would change."""
     return Variant("", model, f"model: {model}\n")
-
-
-def _cost_of_a_case(
-    repo: Repo, provider: str, agent: str, model: str, price: Override | None
-) -> float | None:
-    """By its last eval, whole or not; for another model by the tokens of that eval. None if it is not known."""
-    try:
-        summary = json.loads((repo / RESULTS / f"{agent}.json").read_bytes())["summary"]
-        cases = summary["counted"]
-        if not model:
-            return float(summary["cost_usd"] / cases)
-        usage = Usage(*(round(summary[name] / cases) for name in ("tokens_in", "tokens_out")))
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
-        return None
-    return cost(model, usage, provider=provider, override=price).usd
 
 
 def _texts_of(repo: Repo, revision: str, prompts: Sequence[str]) -> dict[str, str]:

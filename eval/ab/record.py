@@ -105,6 +105,14 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
+class Bill:
+    """What it took to come to know a challenger: its proposal, and both arms in all nights; None is unknown."""
+
+    calls: int | None
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Arm:
     """One challenger against the champion."""
 
@@ -143,6 +151,10 @@ class Arm:
     newly_wrong: tuple[Flip, ...]
     lineage: Origin | None
     diff: str
+    families: int = 0  # that its cases come from
+    family_low: float | None = None  # 95 % interval with families as what varies; None for few of them
+    family_high: float | None = None
+    bill: Bill | None = None
     model: str = ""  # asked instead of the champion's
     model_asked: Any = None  # by both arms, one or a list
     model_answered: Any = None
@@ -188,7 +200,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """What the run took."""
+    """What the trials took that the verdicts stand on; what ran beyond them is told in the history."""
 
     trials: int
     trials_resumed: int

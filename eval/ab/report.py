@@ -118,9 +118,26 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         newly_wrong=flips(pairs, right=False),
         lineage=origins.get(variant.sha256),
         diff=text_diff(one.test.champion.text, variant.text, variant.name),
+        families=result.families,
+        family_low=None if result.robust is None else rounded(result.robust[0]),
+        family_high=None if result.robust is None else rounded(result.robust[1]),
+        bill=_bill(one, [*champion, *challenger], origins.get(variant.sha256)),
         model=one.arm.model,
         model_asked=one_or_list(seen.model_asked),
         model_answered=one_or_list(seen.model_answered),
+    )
+
+
+def _bill(one: Comparison, tonight: Sequence[Trial], origin: Origin | None) -> record.Bill:
+    """Tonight's trials, and what came before: earlier nights, or else only the model that proposed the text."""
+    calls, cost = sum(len(trial.turns) for trial in tonight), total_cost(tonight)
+    before = one.plan.paid.get(one.arm.pair)
+    if before is None:
+        proposed = origin is not None and origin.source == "proposal"
+        before = record.Bill(origin.calls, origin.cost_usd) if origin and proposed else record.Bill(0, 0.0)
+    return record.Bill(
+        None if before.calls is None else before.calls + calls,
+        None if before.cost_usd is None or cost is None else round(before.cost_usd + cost, 6),
     )
 
 

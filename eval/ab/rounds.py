@@ -38,13 +38,13 @@ Verdict = Literal["promote", "keep", "continue", "blocked", "inconclusive"]
 CHAMPION, CHALLENGER = "champion", "challenger"
 ALPHA = 0.015
 PASSES = 3  # trials per arm and case of the finishing pass
-MARGIN_ALPHA = (
-    0.10  # of which the finishing pass halves: an arm at the margin looks worse in it as often as not
-)
+MARGIN_ALPHA = 0.07  # which the finishing pass halves: an arm at the margin looks worse in it as often as not
+MARGIN_PASSES = 5  # so that it seldom looks so of an equal arm, which stands only one margin above the limit
 TYPICAL_SD = 0.53  # of a difference of two trials, where 70 % pass: to foresee how long a comparison takes
 FULL_SUITE = 30  # cases from which an agent counts in full: a smaller suite must not cap everybody's bets
 CLEAR_Z = 2.3
 LEAST_FAMILIES = 10  # fewer say little about how families differ: then the cases stand for themselves
+FAMILY_Z = 1.96  # two-sided 95 %
 FUTILITY_Z = 3.0  # of the test within a round; the looks between rounds see more, and drop earlier
 AGENT_FLOOR = (
     -0.02
@@ -88,6 +88,10 @@ class Result:
     rounds: int  # played to the end
     interval: Callable[[], tuple[float, float]]
     finished: bool = False  # mean and interval are those of the finishing pass
+    families: int = 0  # that the cases come from
+    robust: tuple[float, float] | None = (
+        None  # 95 % interval with families as what varies; None for few of them
+    )
 
     @cached_property
     def _bounds(self) -> tuple[float, float]:
@@ -127,6 +131,7 @@ class Match:
         self.weights = weights_of(cases)
         null = -self.rules.margin
         self.alpha = self.rules.alpha or (MARGIN_ALPHA if self.rules.margin else ALPHA)
+        self.passes = max(self.rules.passes, MARGIN_PASSES) if self.rules.margin else self.rules.passes
         self.test = PairedTest(
             self.rules.rounds * len(cases),
             self.alpha,
@@ -165,7 +170,7 @@ class Match:
     def end_round(self) -> None:
         """The look between two rounds."""
         self.rounds += 1
-        means = {case: fmean(b - a for a, b in pairs) for case, pairs in self.scores.items()}
+        means = self._means()
         archived = {
             case: fmean(b for _, b in pairs) - known
             for case, pairs in self.scores.items()
@@ -191,6 +196,7 @@ class Match:
         known = Result(
             "continue", self.calls, self.test.mean, "", self.test.e_value, self.rounds, self.test.interval
         )
+        known = self._by_family(known, self._means())
         enough = len(self.cases) >= self.rules.min_cases
         if len(self.scores) < self.rules.min_cases and not (enough and self.open):
             few = f"{len(self.scores)} cases, at least {self.rules.min_cases} are needed"
@@ -204,12 +210,12 @@ class Match:
 
     def _finished(self, known: Result) -> Result:
         """What the finishing pass makes of a proven challenger."""
-        if any(self._passed[case] < self.rules.passes for case in self.cases):
+        if any(self._passed[case] < self.passes for case in self.cases):
             return replace(known, reason="proven; the finishing pass is not complete")
         means = {case: fmean(found) for case, found in self.fresh.items()}
         weights = [self.weights[case] for case in means]
         known = replace(
-            known,
+            self._by_family(known, means),
             mean=self._across(means)[0],
             finished=True,
             interval=lambda: interval([_bounded(mean) for mean in means.values()], weights=weights),
@@ -230,9 +236,22 @@ class Match:
             )
         return replace(known, verdict="promote", reason=f"{self.rules.claim}, beyond reasonable doubt")
 
+    def _means(self) -> dict[Case, float]:
+        """By case, the mean difference of the rounds."""
+        return {case: fmean(b - a for a, b in pairs) for case, pairs in self.scores.items()}
+
+    def _by_family(self, known: Result, means: Mapping[Case, float]) -> Result:
+        """With the interval of whoever asks about other cases of these kinds, not about these cases."""
+        count = len({self.rules.family(case) for case in means})
+        if count < LEAST_FAMILIES:
+            return replace(known, families=count)
+        mean, error = self._across(means, self.rules.family)
+        reach = FAMILY_Z * error * sqrt(count / (count - 1))
+        return replace(known, families=count, robust=(max(-1.0, mean - reach), min(1.0, mean + reach)))
+
     def _clear(self) -> bool:
         """Whether the gain holds across families, not in a few of them."""
-        means = {case: fmean(b - a for a, b in pairs) for case, pairs in self.scores.items()}
+        means = self._means()
         many = len({self.rules.family(case) for case in means}) >= LEAST_FAMILIES
         mean, error = self._across(means, self.rules.family) if many else self._across(means)
         return mean + self.rules.margin >= CLEAR_Z * error
@@ -270,7 +289,7 @@ def play(
                 break
         else:
             match.end_round()
-    for _ in range(match.rules.passes if match.proven else 0):
+    for _ in range(match.passes if match.proven else 0):
         for turn in turns():
             match.finish(*turn)
     return match.result()

@@ -185,7 +185,7 @@ class Comparison:
         """Plan the fresh pass over all cases."""
         self._finishing = deque(
             (number, unit)
-            for number in range(self.match.rules.passes)
+            for number in range(self.match.passes)
             for unit in self.plan.round(FINISH + number)
             if unit.key in self.units
         )
@@ -257,9 +257,9 @@ class Board:
         for one in proven:
             one.begin_finish()
             one.advance(self._trial, record=self._record)
-        for number in range(max((one.match.rules.passes for one in proven), default=0)):
+        for number in range(max((one.match.passes for one in proven), default=0)):
             for at, unit in enumerate(self.plan.round(FINISH + number)):
-                running = [one for one in proven if unit.key in one.units]
+                running = [one for one in proven if unit.key in one.units and number < one.match.passes]
                 number_of = self._number(FINISH + number)
                 jobs = [Job(CONTROL, self.plan.control, unit.spec, unit.case, number_of)]
                 jobs += [one.arm.job(unit, number_of) for one in running]

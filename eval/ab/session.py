@@ -17,6 +17,7 @@ from agents.llm_client import ModelOptions
 from agents.manifest import Manifest, load_manifest
 from agents.model.call import Model
 from agents.texts.variants import Variants
+from eval.ab import forecast
 from eval.ab import report as ab_report
 from eval.ab.body import FORM, MODEL_FORM, body, parts
 from eval.ab.carry_out import carry_out, finish_pending, only_one, promotion
@@ -90,7 +91,7 @@ def _measured(repo: Repo, night: Night, manifest: Manifest) -> Board:
     if not plan.arms:
         return Board(plan)
     if not night.quiet:
-        print(f"A/B: {plan.told(ask.max_usd)}", file=sys.stderr)
+        print(f"A/B: {forecast.told(plan, ask.max_usd)}", file=sys.stderr)
     with _journal(repo, night, plan) as journal:
         return run(plan, model, journal, ask, night.shard, quiet=night.quiet)
 
@@ -273,7 +274,7 @@ def _remember(repo: Repo, report: Report, board: Board) -> None:
     rows = [{**kept(test, arm), "models": answered} for test, arm in report.arms]
     beyond = [trial for identity, trial in board.finished.items() if identity not in taken]
     spend = {**plain(report.spend), "trials_beyond": len(beyond), "beyond_usd": ab_report.total_cost(beyond)}
-    summary = {"comparisons": rows, "promoted": report.promoted, "spend": spend}
+    summary = {"night": board.plan.night, "comparisons": rows, "promoted": report.promoted, "spend": spend}
     append_history(repo, "ab_test", summary, report.metadata)
 
 

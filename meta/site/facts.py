@@ -62,10 +62,12 @@ class Comparison:
 
     @property
     def stem(self) -> str:
-        return PurePosixPath(str(self.row.get("prompt") or "?")).stem
+        return str(self.row.get("champion_model") or PurePosixPath(str(self.row.get("prompt") or "?")).stem)
 
     @property
     def challenger(self) -> str:
+        if self.row.get("model"):
+            return str(self.row["model"])
         return name_of(str(self.row.get("variant") or "?"), str(self.row.get("sha256") or "")).strip()
 
     @property

@@ -45,6 +45,11 @@ def test_the_first_screen_is_enough_to_decide(report: dict[str, Any]) -> None:
     assert f"**{100 * arm['effect']:+.1f} points**" in screen
     assert f"{100 * arm['ci_low']:+.1f} .. {100 * arm['ci_high']:+.1f}" in screen
     assert f"on {arm['cases_available']} unseen cases" in screen and "passed 7" in screen  # both figures
+    low, high = arm["family_low"], arm["family_high"]
+    assert f"for this mix of cases, {bounds(low, high)} across its {arm['families']} families" in screen
+    calls, gained = arm["bill"]["calls"], 100 * arm["effect"]
+    assert f"**What it took:** {calls:,} calls and $" in screen
+    assert f"{1000 * gained / calls:+.2f} points per 1,000 calls" in screen and " per dollar." in screen
     for promise in ("cost per case", "If you merge:", "To undo:", "Model `scripted-1`", "spend $"):
         assert promise in screen
 

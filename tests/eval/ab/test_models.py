@@ -14,6 +14,8 @@ import yaml
 
 from eval import ab_testing
 from eval.ab import guardrails
+from eval.ab.plan import as_variant
+from eval.ledger.refusals import Refusal, record
 from meta import audit
 from meta.nightly.stage import Stage
 from meta.nightly.steps import DONE, run_step, steps
@@ -131,6 +133,20 @@ def test_a_model_that_lost_is_not_asked_again_for_that_champion(
     assert "not run" not in capsys.readouterr().out
 
 
+def test_a_model_that_a_person_refused_is_not_asked_beside_the_same_champion(
+    root: Path, shelf: Shelf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside = {"sha256": as_variant(EQUAL).sha256, "champion_sha256": as_variant(OLD).sha256}
+    no = Refusal("ab_model", EQUAL, **beside, reference="#7", by="ann", why="its terms")
+    record(Repo(root), [no])
+    ask = ["--root", str(root), "--model", EQUAL, "--dry-run"]
+    assert ab_testing.main(ask) == cli.OK
+    assert "not run, refused by ann" in capsys.readouterr().out
+    world.change(root, "helper", model=WORSE)
+    assert ab_testing.main(ask) == cli.OK
+    assert f"{WORSE} against {EQUAL} on" in capsys.readouterr().out
+
+
 def test_a_question_about_one_prompt_moves_its_agents_alone(root: Path, shelf: Shelf) -> None:
     run(root, "--model", EQUAL, "--prompt", shop.OTHER, *WIDE)
     manifest = yaml.safe_load((root / MANIFEST).read_text())
@@ -152,7 +168,7 @@ def test_the_plan_says_what_a_smaller_margin_takes(
     told = capsys.readouterr().out
     assert "old-1 against gpt-4.1-nano on" in told and shelf.asked.total() == 0
     assert "margin 5 points: about" in told and "margin 2 points: about" in told
-    assert "of 15 it may have, about $" in told and told.count("$") >= 5
+    assert "(--rounds 15 is the limit), about $" in told and told.count("$") >= 5
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,10 @@ def test_a_true_improvement_is_found_in_a_few_nights_and_a_repeated_row_counts_o
         log = root / logger.LOG_PATH  # a push that was repeated
         log.write_text(log.read_text() + "".join(json.dumps(row) + "\n" for row in turns(root)))
     assert verdicts[-1] == "promote" and len(verdicts) > 1 and only(report)["finished"]
+    bill = only(report)["bill"]  # of all nights, not of the last
+    pairs = len({row["event_id"] for row in turns(root)})
+    assert bill["calls"] == 2 * (pairs + 3 * only(report)["cases_available"])
+    assert bill["cost_usd"] == pytest.approx(0.001 * bill["calls"])
 
 
 def test_an_archive_counts_only_from_enough_evals_of_the_same_text_and_model(

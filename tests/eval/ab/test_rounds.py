@@ -132,3 +132,18 @@ def test_every_round_has_an_order_of_its_own_and_the_same_each_time() -> None:
 def test_a_small_suite_does_not_cap_the_bets_of_the_others() -> None:
     weights = Match([*CASES, ("tide", "only")]).weights
     assert weights["tide", "only"] == 1 / 30 and weights[CASES[0]] == 1 / 60
+
+
+def test_the_interval_across_families_is_wider_where_kinds_of_cases_differ() -> None:
+    rules = Rules(family=lambda case: str(int(case[1].split("-")[1]) % 12))
+
+    def uneven(arm: str, case: Case, number: int) -> float | None:
+        better = arm == "challenger" and int(case[1].split("-")[1]) % 12 < 9  # three families gain nothing
+        return arms(0.1, 0.1)(arm, case, number) if not better else arms(0.9, 0.9)(arm, case, number)
+
+    even, split = play(arms(0.1, 0.7), CASES, rules), play(uneven, CASES, rules)
+    assert even.finished and even.families == 12 and even.robust and split.robust
+    assert even.robust[0] < even.mean < even.robust[1]
+    assert split.robust[1] - split.robust[0] > 2 * (even.robust[1] - even.robust[0])
+    few = play(arms(0.1, 0.7), CASES, Rules(family=lambda case: "one"))
+    assert (few.families, few.robust) == (1, None)
