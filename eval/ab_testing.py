@@ -52,6 +52,8 @@ def parser() -> cli.Parser:
         metavar="NAME",
         help="compare only this model with those asked now (repeatable)",
     )
+    both = "with --model and --prompt: the model under this text of the prompt, beside the champions of both"
+    add("--variant", default="", metavar="NAME", help=both)
     kinds = "prompts, or the manifest's challenger_models, only (default: both)"
     add("--only", choices=["prompts", "models"], default="", help=kinds)
     goal = "what another model has to be: better, or cheaper and not worse than by the margin (manifest)"
@@ -158,7 +160,8 @@ def _dry_run(repo: Repo, night: Night, args: argparse.Namespace) -> int:
     plan = planned(repo, night, manifest, identity)
     tests, lines = [], []
     for test in plan.tests:
-        names, cases = [arm.variant.name for arm in test.arms], len(test.units(plan.order))
+        names = [arm.label.removeprefix("model/") if arm.model else arm.variant.name for arm in test.arms]
+        cases = len(test.units(plan.order))
         about = {"prompt": test.prompt, "model": test.model, "agents": test.agents, "challengers": names}
         takes = list(forecast.margins(plan, test)) if test.margin and test.arms else []
         tests.append({**about, "cases": cases, "alpha": test.alpha, "skipped": test.skipped, "takes": takes})
@@ -195,6 +198,7 @@ def _night(args: argparse.Namespace) -> Night:
     return Night(
         prompts=tuple(args.prompt),
         models=tuple(args.model),
+        variant=args.variant,
         only=args.only,
         settings={name: getattr(args, name) for name in names} | {"allow": tuple(args.allow or ())},
         ask=model_options(args),

@@ -145,7 +145,7 @@ def _additions(root: Path) -> dict[str, list[str | None]]:
 
 
 def _prompt(decision: Decision) -> Path:
-    return PROMPTS / f"{decision.subject}.md"
+    return Path(str(decision.verdict.get("prompt") or PROMPTS / f"{decision.subject}.md"))
 
 
 def _faults(path: Path, decision: Decision, then: State) -> Iterator[str]:
@@ -163,7 +163,9 @@ def _faults(path: Path, decision: Decision, then: State) -> Iterator[str]:
             yield f"{MANIFEST} did not move {', '.join(agents)} to {model} with it"
         if not then.before().models(agents) <= {None, decision.verdict.get("model_before")}:
             yield f"{decision.verdict.get('model_before')} was not the model that was tested against"
-    elif decision.decision in ("promote", "demote"):
+    if decision.decision in ("promote", "demote") and (
+        decision.kind != "ab_model" or "prompt" in decision.verdict
+    ):
         prompt = _prompt(decision)
         made = "promoted" if decision.decision == "promote" else "restored"
         if decision.after_sha256 != then.sha256(prompt):

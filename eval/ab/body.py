@@ -89,7 +89,8 @@ def _ask(test: Test, arm: Arm) -> list[str]:
     shown = f"{points(arm.effect)} points"
     if test.model:
         asked = f"**Move from {code(test.model)} to {code(arm.name)}?** "
-        becomes = f"`model:` of {', '.join(map(code, test.agents))} in `{MANIFEST}` becomes {code(arm.name)}."
+        becomes = f"`model:` of {', '.join(map(code, test.agents))} in `{MANIFEST}` becomes {code(arm.model)}"
+        becomes += f", and {code(test.prompt)} its new text." if test.prompt else "."
     else:
         asked = f"**Promote {code(test.stem)} challenger {cell(arm.name)}?** "
         becomes = f"{code(test.prompt)} becomes challenger {cell(arm.name)} from tonight on."
@@ -186,7 +187,7 @@ def _tables(test: Test, arm: Arm) -> str:
 def _evidence(test: Test, arm: Arm, worth: int = 0) -> Iterator[Section]:
     name = f"{test.stem} {arm.name}"
     yield flips_section(f"newly wrong cases of {name}", arm.newly_wrong, worth + 45)
-    yield diff_section(name, arm.diff, worth + 40, "Manifest" if test.model else "Prompt")
+    yield diff_section(name, arm.diff, worth + 40, "Prompt" if test.prompt else "Manifest")
     yield flips_section(f"newly right cases of {name}", arm.newly_right, worth + 35)
 
 

@@ -124,7 +124,10 @@ def _still_fits(repo: Repo, decision: Mapping[str, Any], texts: Mapping[str, str
     if decision["kind"] == "ab_model":
         asked = {spec.name: spec.model for spec in load_manifest(repo).agents}
         known = (None, verdict["model_before"], verdict["model"])
-        return all(asked.get(name, "") in known for name in verdict["agents"])
+        if not all(asked.get(name, "") in known for name in verdict["agents"]):
+            return False
+        if "prompt" not in verdict:
+            return True
     prompt = verdict["prompt"]
     expected = {decision["before_sha256"], decision["after_sha256"]}
     if prompt not in texts:
@@ -141,6 +144,7 @@ def promotion(test: Test, arm: Arm, report: Report) -> Decision:
     if test.model:
         about = {"model_before": test.model, "model": arm.model}
         changed = {**about, "agents": test.agents, "margin": test.margin}
+        changed |= {"prompt": test.prompt} if test.prompt else {}
     return Decision(
         decision="promote",
         kind="ab_model" if test.model else "ab_champion",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from agents.manifest import AgentSpec, Manifest
@@ -52,7 +53,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What is tried instead of the champion, in memory: a text of a prompt, or a model under the same prompts."""
+    """What is tried instead of the champion, in memory: a text of a prompt, a model under the same prompts, or both."""
 
     label: str
     variant: Variant
@@ -71,7 +72,7 @@ class Arm:
 class Test:
     """One prompt or one model: the champion, its challengers, and what affects whom."""
 
-    prompt: str  # empty where models are compared
+    prompt: str  # empty where models are compared under the same prompts
     champion: Variant
     arms: tuple[Arm, ...]
     agents: tuple[str, ...]
@@ -152,9 +153,11 @@ def make_plan(
     *,
     models: Sequence[str] = (),
     texts: bool = True,
+    variant: str = "",
 ) -> Plan:
     """Plan the tests of these prompts (none: every prompt that has a challenger), and of other `models` than those that
-    their agents ask; `model` names who answers, without `texts` only models are compared."""
+    their agents ask; `model` names who answers, without `texts` only models are compared, with a `variant` under that
+    text of the prompts."""
     named = list(dict.fromkeys(str(prompt_file(repo, path)) for path in prompt_paths))
     for path in named:
         if path not in manifest.prompts:
@@ -179,7 +182,10 @@ def make_plan(
             (spec for spec in manifest.enabled() if spec.name in affected),
             lambda spec: [planner.model_of(spec)],
         )
-        tests += [planner.model_test(asked, models, agents) for asked, agents in sorted(asking.items())]
+        for asked, agents in asking.items():
+            if not variant:
+                tests.append(planner.model_test(asked, models, agents))
+            tests += [planner.model_test(asked, models, agents, path, variant) for path in named if variant]
     tests = [test for test in tests if test.arms or test.skipped]
     about = {
         **model,
@@ -261,23 +267,36 @@ class _Planner:
                 arms.append(Arm(f"{texts.live.stem}/{one.name}", one, pair, prompts))
         return self._made(prompt, champion, arms, agents, skipped)
 
-    def model_test(self, asked: str, models: Sequence[str], agents: Sequence[AgentSpec]) -> Test:
-        """Other models than the one that these agents ask, under the same prompts."""
-        champion, cheaper = as_variant(asked), self.settings.goal == "cheaper"
+    def model_test(
+        self,
+        asked: str,
+        models: Sequence[str],
+        agents: Sequence[AgentSpec],
+        prompt: str = "",
+        variant: str = "",
+    ) -> Test:
+        """Other models than the one that these agents ask, under the same prompts or under another text of one."""
+        cheaper = self.settings.goal == "cheaper"
         endpoint = {name: value for name, value in self.model.items() if name != "model"}
         goal = {"goal": "cheaper", "margin": self.settings.margin} if cheaper else {}
+        champion, text, prompts = as_variant(asked), None, self.control
+        if variant:
+            texts = Variants(self.control.repo, prompt)
+            champion, text = texts.champion(), Variant(prompt, variant, texts.text(variant))
+            prompts = self.control.with_overrides({prompt: text.text})
+            endpoint |= {"model": asked}
         arms, skipped = [], []
-        for one in (as_variant(name) for name in dict.fromkeys(models) if name != asked):
-            pair = self._pair(champion, one, agents, endpoint | goal)
+        for line in (as_variant(name) for name in dict.fromkeys(models) if name != asked):
+            one, also = (text, {"challenger": line.name}) if text else (line, {})
+            pair = self._pair(champion, one, agents, endpoint | goal | also)
             if self.model.get("provider") == "offline":
-                skipped.append(Skipped(one.name, one.sha256, ONLY_ONE))
+                skipped.append(Skipped(line.name, one.sha256, ONLY_ONE))
             elif skip := self._known(champion, one, pair):
                 skipped.append(skip)
             else:
-                arms.append(
-                    Arm(f"model/{one.name}", one, pair, self.control, one.name, self.prices.get(one.name))
-                )
-        test = replace(self._made("", champion, arms, agents, skipped), model=asked)
+                label = f"model/{line.name}" + (f"/{Path(prompt).stem}/{variant}" if text else "")
+                arms.append(Arm(label, one, pair, prompts, line.name, self.prices.get(line.name)))
+        test = replace(self._made(prompt, champion, arms, agents, skipped), model=asked)
         return replace(test, margin=self.settings.margin, alpha=MARGIN_ALPHA) if cheaper else test
 
     def _pair(

@@ -162,14 +162,15 @@ class Arm:
     @property
     def name(self) -> str:
         """A model by its name, a text by letter and hash: a letter alone may have meant another text once."""
-        return self.model or name_of(self.variant, self.sha256)
+        text = "" if self.variant == self.model else name_of(self.variant, self.sha256)
+        return " with ".join(filter(None, (self.model, text)))
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
     """One prompt, or one model: its challengers, and the best of them (B) beside the champion (A)."""
 
-    prompt: str  # empty where models are compared
+    prompt: str  # empty where models are compared under the same prompts
     agents: tuple[str, ...]
     champion_sha256: str
     challenger: str | None
@@ -189,8 +190,8 @@ class Test:
 
     @property
     def stem(self) -> str:
-        """What competes, as a person says it: the prompt's name, or the model's."""
-        return self.model or PurePosixPath(self.prompt).stem
+        """What competes, as a person says it: the prompt's name, or the model's, or both."""
+        return " with ".join(filter(None, (self.model, PurePosixPath(self.prompt).stem)))
 
     @property
     def changes(self) -> str:

@@ -47,6 +47,9 @@ class Night:
 
     prompts: tuple[str, ...] = ()
     models: tuple[str, ...] = ()  # only these are compared, with those that the agents ask now
+    variant: str = (
+        ""  # of these prompts: the models are compared under this text, beside the champion under its own
+    )
     only: Literal["", "prompts", "models"] = ""  # empty: prompts, and the manifest's `challenger_models`
     settings: dict[str, Any] = field(default_factory=dict)
     ask: ModelOptions = field(default_factory=ModelOptions)
@@ -72,10 +75,10 @@ def run_night(repo: Repo, night: Night) -> Report:
         report = _report(night, manifest, board, git)
         if board.plan.arms and not sharded and not aside:
             texts = {(arm.variant.prompt, arm.variant.sha256): arm.variant.text for arm in board.plan.arms}
-            won = {test.prompt: texts[test.prompt, arm.sha256] for test, arm in report.winners if test.prompt}
             for form, told in parts(report):
+                won = {t.prompt: texts[t.prompt, arm.sha256] for t, arm in told.winners if t.prompt}
                 decided = [promotion(test, arm, told) for test, arm in told.winners]
-                carry_out(repo, form, told, decided, {} if form is MODEL_FORM else won)
+                carry_out(repo, form, told, decided, won)
             _remember(repo, report, board)
         _announce(report, night.shard)
         return report
@@ -139,7 +142,10 @@ def planned(repo: Repo, night: Night, manifest: Manifest, model: Mapping[str, An
         raise BadInput(f"--model {night.models[0]}: needs an endpoint ({needs}); {ONLY_ONE}")
     texts = not night.models and night.only != "models"
     settings = settings_of(night, manifest)
-    return make_plan(repo, manifest, night.prompts, settings, model, models=models, texts=texts)
+    if night.variant and not (night.models and night.prompts):
+        raise BadInput(f"--variant {night.variant}: needs --model and --prompt, whose text it is")
+    about = (repo, manifest, night.prompts, settings, model)
+    return make_plan(*about, models=models, texts=texts, variant=night.variant)
 
 
 def challengers(night: Night, manifest: Manifest) -> tuple[str, ...]:
@@ -223,7 +229,11 @@ def _command(plan: Plan) -> str:
     words = ["python", "-m", "eval.ab_testing"]
     models = dict.fromkeys(arm.model for arm in plan.arms if arm.model)
     texts = [test.prompt for test in plan.tests if test.arms and test.prompt]
-    for flag, values in (("--prompt", texts), ("--model", models if not texts else ())):
+    both = dict.fromkeys(
+        arm.variant.name for test in plan.tests if test.prompt for arm in test.arms if arm.model
+    )
+    asked = models if both or not texts else ()
+    for flag, values in (("--prompt", dict.fromkeys(texts)), ("--model", asked), ("--variant", both)):
         for value in values:
             words += [flag, value]
     if any(test.margin for test in plan.tests):

@@ -166,25 +166,25 @@ def check_models(change: Change, report: bytes | None, decided: Sequence[Decisio
     try:
         before, after = _manifests(change)
         moves = list(_moves(json.loads(report or b"{}")))
-        for agents, model in moves:
+        for agents, model, _ in moves:
             move(before, agents, model)
-        told = [(one["verdict"]["agents"], one["verdict"]["model"]) for one in decided]
+        told = [(one["verdict"]["agents"], one["verdict"]["model"], one["after_sha256"]) for one in decided]
     except (*_NO_MANIFEST, ValueError, RecursionError) as error:
         yield f"is not a manifest, or comes without its report: {' '.join(str(error).split())[:200]}"
         return
     if before != after:
-        wanted = "; ".join(f"{', '.join(agents)} to {model}" for agents, model in moves) or "none"
+        wanted = "; ".join(f"{', '.join(agents)} to {model}" for agents, model, _ in moves) or "none"
         yield f"changes something else than `model:` as the report promotes it ({wanted})"
     if told != moves:
         yield "comes with other decisions than the report's"
 
 
-def _moves(report: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
-    """The agents that a report tested, and the model that it promoted for them."""
+def _moves(report: Mapping[str, Any]) -> Iterator[tuple[list[str], str, str]]:
+    """The agents that a report tested, the model that it promoted for them, and the hash of that arm's text."""
     for test in report.get("tests", ()):
         for arm in test["arms"]:
             if arm["promoted"] is True and arm["verdict"] == "promote" and arm["model"] and test["model"]:
-                yield list(map(str, test["agents"])), str(arm["model"])
+                yield list(map(str, test["agents"])), str(arm["model"]), str(arm["sha256"])
 
 
 _NO_MANIFEST = (BadInput, TypeError, KeyError, AttributeError)  # what a manifest of another shape raises

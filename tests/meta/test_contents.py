@@ -385,7 +385,8 @@ def test_the_sandbox_edits_what_the_manifest_says_and_nothing_beside_it() -> Non
 
 
 ASKING = "agents: [{name: a, prompt: a.md}, {name: b, prompt: b.md}, {name: c, prompt: c.md, model: x}]\n"
-TESTED = {"model": "old", "agents": ["a"], "arms": [{"promoted": True, "verdict": "promote", "model": "new"}]}
+WON = {"promoted": True, "verdict": "promote", "model": "new", "sha256": hashlib.sha256(b"").hexdigest()}
+TESTED = {"model": "old", "agents": ["a"], "arms": [WON]}
 
 
 def moving(after: str, report: Any = None, agents: tuple[str, ...] = ("a",), kind: str = "ab_model") -> str:
@@ -430,8 +431,10 @@ def test_no_other_change_of_the_manifest_comes_with_a_model(after: str) -> None:
 
 
 def test_a_model_needs_the_report_that_promoted_it_and_the_same_decision() -> None:
-    lost = TESTED | {"arms": [{"promoted": False, "verdict": "promote", "model": "new"}]}
-    for report in ({"tests": [lost]}, {}, {"tests": [{"arms": 1}]}, []):
+    lost, other = (
+        {"tests": [TESTED | {"arms": [WON | arm]}]} for arm in ({"promoted": False}, {"sha256": "0"})
+    )
+    for report in (lost, other, {}, {"tests": [{"arms": 1}]}, []):
         assert "agents/manifest.yaml: " in moving(MOVED, report)
     assert "comes with other decisions" in moving(MOVED, agents=("a", "b"))
     assert "changes more than `enabled:`" in moving(MOVED, kind="retirement_disable")

@@ -18,7 +18,7 @@ from eval.ab.plan import as_variant
 from eval.ledger.refusals import Refusal, record
 from meta import audit
 from meta.nightly.stage import Stage
-from meta.nightly.steps import DONE, run_step, steps
+from meta.nightly.steps import DONE, Step, run_step, steps
 from telemetry.edge import cli
 from telemetry.edge.files import MANIFEST, Repo
 from tests.worlds import ab_world as shop
@@ -177,6 +177,7 @@ def test_the_plan_says_what_a_smaller_margin_takes(
         (["--model", "a b"], "not a model name"),
         (["--margin", "0"], "--margin 0.0: must lie between 0 and 0.5"),
         (["--model", OLD], "nothing to compare"),
+        (["--model", EQUAL, "--variant", "B"], "--variant B: needs --model and --prompt"),
     ],
 )
 def test_bad_input_is_told_in_one_line(
@@ -198,17 +199,48 @@ def test_without_an_endpoint_there_is_only_one_model(
     assert "the offline model answers alike under every name" in capsys.readouterr().out
 
 
+def publish(root: Path, *flags: str) -> list[str]:
+    """Run and publish as a night does, and merge the branch; the paths that it changed outside `meta/`."""
+    step = Step("models", "", (("eval.ab_testing", *flags),), kind="ab_model")
+    with Stage(root) as stage:
+        result = run_step(step, stage)
+    assert (result.status, result.look) == (DONE, "git show meta/model-champion"), result.told
+    changed = world.git(root, "diff", "--name-only", "HEAD", "meta/model-champion").split()
+    world.git(root, "merge", "--squash", "meta/model-champion")
+    world.git(root, "commit", "-m", "merged")
+    return [path for path in changed if not path.startswith("meta/")]
+
+
+def commit(root: Path) -> None:
+    world.put(root, ".gitignore", ".ratchet/\ntelemetry/events.jsonl\neval/results/\neval/history.jsonl\n")
+    for schema in ("ab_test_report", "decision"):
+        path = f"eval/{schema}.schema.json"
+        world.put(root, path, (world.REPOSITORY / path).read_text())
+    world.commit(root)
+
+
+def test_a_model_may_come_with_a_text_of_its_own(root: Path, shelf: Shelf) -> None:
+    world.challenger(root, shop.OTHER, "# helper\nA text for the new model.\n")
+    commit(root)
+    flags = ("--model", EQUAL, "--prompt", shop.OTHER, "--variant", "B", *WIDE)
+    variants = "agents/prompts/variants/helper"
+    assert publish(root, *flags) == [str(MANIFEST), shop.OTHER, f"{variants}/champion.md"]
+    assert (root / shop.OTHER).read_text() == "# helper\nA text for the new model.\n"
+    assert [agent.get("model") for agent in yaml.safe_load((root / MANIFEST).read_text())["agents"]] == [
+        None,
+        EQUAL,
+    ]
+    assert all(finding.explained for finding in audit.audit(Repo(root)))
+    body = (root / REPORT).with_suffix(".md").read_text()
+    assert f"and `{shop.OTHER}` its new text" in body and "+A text for the new model." in body
+
+
 def test_a_night_with_another_model_ends_as_a_branch_that_merges_and_an_audit_that_holds(
     root: Path, shelf: Shelf, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.put(root, ".gitignore", ".ratchet/\ntelemetry/events.jsonl\neval/results/\neval/history.jsonl\n")
     ab_test = {**shop.LIMITS, "goal": "cheaper", "margin": 0.25, "trials": 9}
     world.change(root, ab_test=ab_test, challenger_models=[EQUAL], protected_paths=["agents/manifest.yaml"])
-    for schema in ("ab_test_report", "decision"):
-        world.put(
-            root, f"eval/{schema}.schema.json", (world.REPOSITORY / f"eval/{schema}.schema.json").read_text()
-        )
-    world.commit(root)
+    commit(root)
     (step,) = (one for one in steps((), replay=False, models=True) if one.name == "models")
     with Stage(root) as stage:
         result = run_step(step, stage)
