@@ -21,7 +21,7 @@ def parser() -> cli.Parser:
     """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("action", choices=["check", "apply"])
-    flags.add_argument("handover", type=Path, metavar="DIR", help="change.patch and body.md to judge")
+    flags.add_argument("handover", type=Path, metavar="DIR", help="the change.patch to judge")
     flags.add_argument("--kind", required=True, help="kind of change: " + ", ".join(sorted(kinds.KINDS)))
     return flags
 
@@ -41,6 +41,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         paths = judged.paths
         set_output("paths", "\n".join(paths))
         set_output("headline", judged.headline)
+        set_output("body", f"{kind.report}.md")  # found to be what the report gives
     told = [f"fit to be proposed as {kind.name}", *(f"  applied {path}" for path in paths)]
     if problems:
         told = [f"refused as {kind.name}:", *(f"  {problem}" for problem in problems)]

@@ -1,7 +1,7 @@
 """What did the script change, and is it worth proposing? Runs one, and packs the change for whoever may publish it.
 
 `produce` runs the script of a kind and packs what it changed; `pack` only packs.
-The hand-over is a folder: change.patch (against HEAD, allowed paths only), body.md, meta.json.
+The hand-over is a folder: change.patch (against HEAD, allowed paths only), meta.json.
 """
 
 from __future__ import annotations

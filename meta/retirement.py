@@ -22,12 +22,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval.ledger.report import Form
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, Graded, Grades, assess, rolling_metrics
 from meta.worth.evidence import CONVINCED
 from meta.worth.outcomes import OUTCOMES, load_outcomes
 from meta.worth.record import Agent, Report, Rule
-from meta.worth.report import FORM, REVIVAL, form, sentence
+from meta.worth.report import FORM, REVIVAL, of_domain, sentence
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
@@ -89,16 +88,9 @@ def retire_candidates(
 
 def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
     """The report as JSON, and beside it as the body of the pull request."""
-    ours = _form(here())
+    ours = of_domain(here())
     where = ours if path is None else replace(ours, path=path.absolute())
     where.write(here(), made(Report, report))
-
-
-def _form(repo: Repo, name: str = FORM.path.stem) -> Form[Report]:
-    from agents.domain import load_domain
-    from agents.manifest import load_manifest
-
-    return form(load_domain(load_manifest(repo).domain).columns, name)
 
 
 def switch(repo: Repo, names: Sequence[str], *, enabled: bool) -> str:
@@ -211,7 +203,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     if args.revive and not recovered:  # nothing is proposed, so there is nothing to report on
         cli.tell(args, plain(report), cli.found("No retired agent earns its keep again."))
         return cli.OK
-    form = _form(repo, (REVIVAL if args.revive else FORM).path.stem)
+    form = of_domain(repo, (REVIVAL if args.revive else FORM).path.stem)
     form.write(repo, report)
     if doomed or recovered:
         _decide(repo, doomed or recovered, rule, form.path, enabled=args.revive)

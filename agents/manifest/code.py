@@ -54,7 +54,6 @@ def _public(names: Iterable[str]) -> str:
     return ", ".join(sorted(name for name in names if not name.startswith("_"))) or "nothing"
 
 
-@functools.lru_cache(maxsize=256)
 def source_of(module: str) -> ast.Module | str:
     """The source of a module, or why it cannot be had."""
     spec = _found(module)
@@ -63,7 +62,7 @@ def source_of(module: str) -> ast.Module | str:
     if not spec.origin.endswith(".py"):
         return ast.Module([], [])
     try:
-        return ast.parse(Path(spec.origin).read_bytes())
+        return _parsed(spec.origin)
     except (OSError, SyntaxError) as error:
         return f"module {module!r} cannot be read: {error}"
 
@@ -73,6 +72,11 @@ def _found(module: str) -> ModuleSpec | None:
         return importlib.util.find_spec(module)
     except (ImportError, ValueError, AttributeError):  # a parent is missing, or is not a package
         return None
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(file: str) -> ast.Module:
+    return ast.parse(Path(file).read_bytes())
 
 
 def _top_level(tree: ast.Module) -> dict[str, ast.AST]:

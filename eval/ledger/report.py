@@ -52,7 +52,9 @@ class Form(Generic[R]):
         value = plain(report)
         if wrong := self._faults(value):
             raise AssertionError(f"{self.path}: the report breaks its own schema: {'; '.join(wrong)}")
-        return {self.path: as_json(value), self.markdown: self.body(report)}
+        text = as_json(value)
+        told = self.body(made(self.record, json.loads(text)))  # as whoever has only the file would tell it
+        return {self.path: text, self.markdown: told}
 
     def write(self, repo: Repo, report: R) -> None:
         """Both files, each whole or not at all."""

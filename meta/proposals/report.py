@@ -167,7 +167,8 @@ def _table(proposals: Sequence[Proposed]) -> Section:
 
 def _proposal(row: Proposed, name: str) -> str:
     answers = ", ".join(map(code, row.answers))
-    kinds = ", ".join(f"{cell(kind)} ({count})" for kind, count in row.tune.mended_kinds.items())
+    mended = sorted(row.tune.mended_kinds.items(), key=lambda one: (-one[1], one[0]))
+    kinds = ", ".join(f"{cell(kind)} ({count})" for kind, count in mended)
     parts = (
         f"### {name}",
         f"**Why it may be better:** {cell(row.reason, 600)}",

@@ -114,6 +114,8 @@ def _schema(path: str, kind: Kind) -> str:
     """Where the schema of a JSON file is; empty when it has none."""
     if path.startswith(contents.DECISIONS):
         return contents.DECISION_SCHEMA
+    if matches(path, f"{contents.VARIANTS}/*/lineage.json"):
+        return contents.LINEAGE_SCHEMA
     return kind.schema if path == f"{kind.report}.json" else ""
 
 

@@ -23,6 +23,7 @@ MANIFEST = "agents/manifest.yaml"
 DECISIONS = "meta/decisions/"
 DECISION_SCHEMA = "eval/decision.schema.json"
 VARIANTS = "agents/prompts/variants"
+LINEAGE_SCHEMA = "agents/lineage.schema.json"
 
 # File modes, as git writes them.
 ABSENT = "000000"

@@ -1,7 +1,7 @@
 """Packs a change as a hand-over, judges one of untrusted text, and applies it to the tree when it is fit.
 
-The hand-over is a folder: change.patch (against HEAD, allowed paths only), body.md, meta.json. Every file is judged as
-git itself would leave it; the rules come from HEAD, never from the change.
+The hand-over is a folder: change.patch (against HEAD, allowed paths only), meta.json. Every file is judged as git
+itself would leave it; the rules come from HEAD, never from the change, and so does the text of the pull request.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from agents.manifest import matches
-from meta.publish import contents, kinds
+from meta.publish import agreement, contents, kinds
 from meta.publish.boundaries import Problem, allowed, check_changes
 from meta.publish.contents import FILES, Change, Decision
 from meta.publish.kinds import Kind
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import write_atomic, write_json
+from telemetry.edge.files import Repo, write_atomic, write_json
 from telemetry.edge.git import GitRefused, Objects, blobs, git
 from telemetry.edge.records import load_yaml
 
 PATCH = "change.patch"
-BODY = "body.md"
 META = "meta.json"
 REPORT = "report.json"  # of a run that proposes nothing: it may speak against what is open
 MAX_PATCH_BYTES = 8_000_000
@@ -157,11 +156,39 @@ def check_patch(patch: bytes, kind: str, root: Path) -> Judged:
 
 
 def check_handover(folder: Path, kind: str, root: Path) -> Judged:
-    """The same of a hand-over: its patch and the text of its pull request."""
+    """The same of a hand-over, which has to agree with itself: it is published under the text that its report gives."""
     judged = check_patch(read_bounded(folder / PATCH), kind, root)
-    body = read_bounded(folder / BODY)
-    wrong = tuple(Problem(BODY, why) for why in contents.check_body(body))
-    return replace(judged, problems=judged.problems + wrong, body=body.decode(errors="replace"))
+    if judged.problems:
+        return judged
+    form, by_path, head = judged.kind, {change.path: change.after for change in judged.changes}, Head(root)
+
+    def after(path: str) -> bytes | None:
+        return by_path[path] if path in by_path else head(path)
+
+    body = after(f"{form.report}.md") or b""
+    wrong = [Problem(f"{form.report}.md", why) for why in contents.check_body(body)]
+    if (
+        form.form and head(form.schema) is not None
+    ):  # a tree that does not know what a report is cannot hold one against it
+        wrong += agreement.check_body(form, after, Repo(root))
+        wrong += agreement.check_decisions(judged.changes, form, after, head)
+    if head(contents.LINEAGE_SCHEMA) is not None:
+        wrong += agreement.check_lineage(judged.changes, head)
+    if not wrong and (why := _breaks(judged, root)):
+        wrong.append(Problem("", f"leaves what cannot be loaded: {why[:300]}"))
+    return replace(judged, problems=tuple(wrong), body=body.decode(errors="replace"))
+
+
+def _breaks(judged: Judged, root: Path) -> str:
+    """Why the tree could not be loaded after the change; empty if it could, or could not before either."""
+    with _scratch(root) as env, tempfile.TemporaryDirectory() as folder:
+        git(root, *_APPLY, "--cached", "-", stdin=judged.patch, env=env)
+        git(root, "checkout-index", "--all", f"--prefix={folder}/after/", env=env)
+        if not (why := agreement.loads(Path(folder) / "after", judged.paths)):
+            return ""
+        git(root, "read-tree", "HEAD", env=env)
+        git(root, "checkout-index", "--all", f"--prefix={folder}/before/", env=env)
+        return why if why != agreement.loads(Path(folder) / "before", judged.paths) else ""
 
 
 def apply_patch(judged: Judged, root: Path) -> None:
@@ -194,11 +221,9 @@ def pack(form: Kind, root: Path, folder: Path) -> tuple[str, ...]:
         add = ("--literal-pathspecs", "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
         git(root, *add, stdin=listed, env=env)
         patch = _written(root, env)
-    body = root / f"{form.report}.md"
-    if not body.is_file():
+    if not (root / f"{form.report}.md").is_file():
         raise BadInput(f"{form.report}.md: missing, so the pull request has no text")
     write_atomic(folder / PATCH, patch)
-    write_atomic(folder / BODY, body.read_bytes())
     base = git(root, "rev-parse", "HEAD").decode().strip()
     about = {"branch": form.branch, "title": form.title, "labels": form.labels, "draft": form.draft}
     write_json(folder / META, {"kind": form.name, "base_sha": base, **about})

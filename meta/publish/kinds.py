@@ -21,6 +21,7 @@ class Kind:
     command: tuple[str, ...]  # run by `python -m`
     report: str  # without suffix: .json is the record, .md the pull request's body
     schema: str = ""  # JSON Schema of the report
+    form: str = ""  # module:name of its `Form`, or of what gives it for a checkout: how the report is told
     allowed: tuple[str, ...] = ()  # what it may change unless the manifest protects it
     records: tuple[str, ...] = ()  # what it also writes although it is protected, checked by content
     decides: tuple[str, ...] = ()  # the decisions it may bring; none listed: any

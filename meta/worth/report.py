@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from eval.ledger.report import Form
 from meta.worth.record import Agent, Report, Rule
-from telemetry.edge.files import REPORTS
+from telemetry.edge.files import REPORTS, Repo
 from telemetry.edge.text import Section, cell, code, details, first_screen, fitting, some, table
 
 if TYPE_CHECKING:
@@ -85,6 +85,19 @@ def form(columns: Sequence[Column], name: str = "retirement_report") -> Form[Rep
         Report,
         partial(markdown, columns=columns),
     )
+
+
+def of_domain(repo: Repo, name: str = "retirement_report") -> Form[Report]:
+    """The report of a checkout, whose manifest names the domain."""
+    from agents.domain import load_domain
+    from agents.manifest import load_manifest
+
+    return form(load_domain(load_manifest(repo).domain).columns, name)
+
+
+def revival_of_domain(repo: Repo) -> Form[Report]:
+    """The same of a revival."""
+    return of_domain(repo, REVIVAL.path.stem)
 
 
 FORM = form(())

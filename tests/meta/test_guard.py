@@ -302,9 +302,8 @@ def test_no_odd_path_is_ever_plain(path: str) -> None:
     )
 
 
-def handover(folder: Path, patch: bytes, body: str = "**Promote?**\n") -> Path:
+def handover(folder: Path, patch: bytes) -> Path:
     repo.write(folder, judge.PATCH, patch)
-    repo.write(folder, judge.BODY, body)
     return folder
 
 
@@ -318,8 +317,8 @@ def test_apply_changes_the_tree_and_tells_the_paths(
     assert guard.main(["apply", str(folder), "--kind", "ab_champion", "--root", str(root)]) == 0
     assert (root / "agents/prompts/macro_watcher.md").read_text() == NEW_PROMPT
     written = (tmp_path / "output").read_text().splitlines()
-    assert sorted(written[1:-4]) == sorted(PROMOTION)
-    assert written[-2] == "Promote macro_watcher"
+    assert sorted(written[1:-7]) == sorted(PROMOTION)
+    assert (written[-5], written[-2]) == ("Promote macro_watcher", "meta/reports/ab_test_report.md")
 
 
 def test_the_headline_states_the_finding() -> None:
@@ -349,10 +348,10 @@ def test_apply_of_a_refused_change_leaves_the_tree_and_says_so_in_the_summary(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo.write(root, "agents/prompts/macro_watcher.md", "evil\n")
-    folder = handover(tmp_path / "handover", repo.take_patch(root), "hello @everyone")
+    folder = handover(tmp_path / "handover", repo.take_patch(root))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     assert guard.main(["apply", str(folder), "--kind", "ab_champion", "--root", str(root), "--json"]) == 1
-    assert len(json.loads(capsys.readouterr().out)["problems"]) == 3
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 2
     assert repo.git(root, "status", "--porcelain") == ""
     assert "No pull request was opened" in (tmp_path / "summary").read_text()
 
@@ -366,12 +365,11 @@ def test_a_patch_made_before_main_moved_is_refused_not_forced(root: Path, tmp_pa
     assert "git does not apply it to HEAD" in problem.what
 
 
-@pytest.mark.parametrize("name", [judge.PATCH, judge.BODY])
 @pytest.mark.parametrize("bad", ["missing", "link", "dangling", "folder"])
 def test_a_handover_without_plain_files_is_bad_input(
-    root: Path, tmp_path: Path, name: str, bad: str, capsys: pytest.CaptureFixture[str]
+    root: Path, tmp_path: Path, bad: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = handover(tmp_path / "handover", b"x")
+    folder, name = handover(tmp_path / "handover", b"x"), judge.PATCH
     (folder / name).unlink()
     if bad == "folder":
         (folder / name).mkdir()

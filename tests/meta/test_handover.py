@@ -70,7 +70,7 @@ def test_a_promotion_is_handed_over_without_data_or_foreign_paths(root: Path) ->
     patch = (folder / judge.PATCH).read_text()
     assert "events.jsonl" not in patch
     assert ".github" not in patch
-    assert (folder / judge.BODY).read_text() == "**Promote?**\n"
+    assert sorted(path.name for path in folder.iterdir()) == [judge.PATCH, META]
     meta = json.loads((folder / META).read_text())
     assert meta["branch"] == "meta/prompt-ab-champion"
     assert meta["base_sha"] == repo.git(root, "rev-parse", "HEAD").strip()
