@@ -99,7 +99,6 @@ class Cached:
 
         try:
             with self._db() as db:
-                db.execute("delete from answers where kept_at <= ?", (time.time() - KEPT_S,))
                 entry = (key, time.time(), orjson.dumps(asdict(done)))
                 db.execute("insert or replace into answers values (?, ?, ?)", entry)
         except (sqlite3.Error, OSError, TypeError):  # a full disk, a locked file: asked again next time
@@ -114,4 +113,6 @@ class Cached:
             self._open.execute(
                 "create table if not exists answers (key blob primary key, kept_at real, answer blob)"
             )
+            with self._open:
+                self._open.execute("delete from answers where kept_at <= ?", (time.time() - KEPT_S,))
         return self._open
