@@ -65,7 +65,9 @@ def test_a_cap_of_calls_counts_every_request_whatever_comes_of_it(fault: str) ->
     with Loopback([FAULTS[fault]]) as server:
         model = model_at(server.url, Budget(max_calls=10), timeout_s=2.0)
         found = asyncio.run(asked(model, 4 * IN_FLIGHT))
-    assert len(server.requests) == 10
+    assert (
+        len(server.requests) <= model.budget.calls == 10
+    )  # a busy machine may give up before it has connected
     assert found[-1].error_kind == "budget"
 
 
@@ -74,7 +76,7 @@ def test_a_cap_in_usd_books_what_may_have_been_billed_at_its_worst_case(fault: s
     with Loopback([FAULTS[fault]]) as server:
         model = model_at(server.url, Budget(max_usd=0.01), timeout_s=2.0)
         found = asyncio.run(asked(model, 4 * IN_FLIGHT, max_tokens=400))
-    worst = (len(server.requests[0].body) / 3 + 16 + 400 * 2.0) / 1e6
+    worst = (len(HELLO[0]["content"]) / 3 + 16 + 400 * 2.0) / 1e6
     if fault != "free":  # that is cheap: its usage is known, and has a price whatever the endpoint says
         assert (len(server.requests) - 1) * worst * 0.9 <= 0.01
     assert 0 < model.budget.spent_usd <= 0.01
