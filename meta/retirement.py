@@ -43,7 +43,6 @@ __all__ = ["assess", "load_events", "main", "retire_candidates", "rolling_metric
 EVIDENCE = ("basis", "settled_reward", "settled_share", "pass_rate", "empty_pass_rate", "odds", "lower_bound",
             "upper_bound", "longest_silence", "scoring_version")  # fmt: skip
 LIMITS = ("min_n", "reward_floor", "window")  # set by the manifest, or on the command line
-SORT_MEMORY = "1GB"  # for grouping a million runs; the reading view alone is content with far less
 
 
 def load_events(
@@ -52,8 +51,7 @@ def load_events(
     """What each agent's last `window` days say about it, oldest first; see `telemetry.read.field`."""
     from telemetry.read import field, rows, store
 
-    with store.connect(repo or here(), rows.Window(kind="run")) as con:
-        con.execute(f"set memory_limit = '{SORT_MEMORY}'")
+    with store.connect(repo or here(), rows.Window(kind="run"), memory=4) as con:
         return field.load(con, sources, window)
 
 

@@ -1,7 +1,8 @@
 """Sums up how each agent is doing: rows to `telemetry/summary.json`, counts, errors, latency, cost and reward.
 
-The log is scanned once. The scan gives latency percentiles per agent, and additive cells (agent, source, day, error
-kind, scoring version) from which most other figures are folded. An unknown cost is left out of averages and counted
+The log is parsed once, and folded where the rows are: to cells (agent, source, day, error kind, scoring version), and
+those to agents, sources and days. Only percentiles need all values; beyond some millions a sketch stands for them,
+and the summary says so. An unknown cost is left out of averages and counted
 as `unpriced_runs`. Reward is field reward: an agent's is the mean over its days, as retirement has it
 (telemetry/read/field.py), and over the last N runs in the field; evals and A/B trials have pass rates instead.
 """
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 
 from telemetry import logger
@@ -20,12 +22,18 @@ from telemetry.edge import cli
 from telemetry.edge.files import SUMMARY, Repo, here, write_json
 from telemetry.read import field, store
 from telemetry.read.intervals import Mean
-from telemetry.read.rows import LAST_N, Window, in_utc, with_window_flags
+from telemetry.read.rows import LAST_N, Window, in_utc, quoted, with_window_flags
 
-# Runs on DuckDB and PostgreSQL alike. `lines` is the view of telemetry.read.store.
+EXACT: Final = 2_000_000  # runs up to which percentiles are exact; beyond, a sketch has to do
+
+# What is asked of a row, so that a log is parsed once.
+ONCE: Final = (
+    *("agent", "source", "ts", "as_of", "error", "error_kind", "scoring_version"),
+    *("cost_usd", "reward", "latency_ms", "input_hash", "prompt_hash"),
+)
 CELLS_SQL: Final = """
-select
-    grouping(source) as per_agent, malformed, agent, source, cast(ts as date) as day, error_kind, scoring_version,
+create temp table cells as select
+    malformed, agent, source, cast(ts as date) as day, error_kind, scoring_version,
     count(*) as runs,
     count(*) filter (where error is not null or error_kind is not null) as errors,
     count(cost_usd) as priced,
@@ -33,23 +41,38 @@ select
     count(reward) as rewarded,
     avg(reward) as reward,
     var_samp(reward) as reward_variance,
-    max(ts) as last_ts,
-    percentile_cont(array[0.5, 0.95, 0.99]) within group (order by latency_ms) as latency
-from once
-group by grouping sets (
-    (malformed, agent),
-    (malformed, agent, source, cast(ts as date), error_kind, scoring_version)
-)
+    max(ts) as last_ts
+from lines group by 1, 2, 3, 4, 5, 6
 """
+# The same by agent, by source and by day; means and variances pooled. Malformed lines are their own group.
+FOLDED_SQL: Final = """
+select
+    agent, source, day, field, error_kind, scoring_version, cast(sum(runs) as bigint), cast(sum(errors) as bigint),
+    cast(sum(priced) as bigint), sum(cost), cast(sum(rewarded) as bigint),
+    sum(rewarded * reward) / nullif(sum(rewarded), 0),
+    greatest(0, sum((rewarded - 1) * coalesce(reward_variance, 0)) + sum(rewarded * reward * reward)
+        - sum(rewarded * reward) * sum(rewarded * reward) / nullif(sum(rewarded), 0)) / nullif(sum(rewarded) - 1, 0),
+    max(last_ts), max(case when rewarded > 0 then last_ts end)
+from (select *, source in ({field}) as field from cells where not malformed) as known
+group by grouping sets (
+    (agent, field, error_kind, scoring_version),
+    (source, field, error_kind, scoring_version),
+    (day, field, error_kind, scoring_version)
+)
+order by 1, 2, 3, 5, 6
+"""
+LATENCY_SQL: Final = "select agent, {percentiles} from lines where not malformed group by agent"
+PERCENTILES: Final = {
+    True: "percentile_cont(array[0.5, 0.95, 0.99]) within group (order by latency_ms)",
+    False: "approx_quantile(latency_ms, [0.5, 0.95, 0.99])",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """All runs alike in agent, source, day, error kind and scoring version."""
+    """All runs of one agent, source or day alike in error kind, scoring version and whether they were in the field."""
 
-    agent: str
-    source: str
-    day: date
+    field: bool
     error_kind: str | None
     scoring_version: str | None
     runs: int
@@ -60,6 +83,23 @@ class Cell:
     reward: float | None
     reward_variance: float | None
     last_ts: datetime
+    rewarded_ts: datetime | None  # of the last cell with a reward
+
+
+Cells = dict[str, list[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What the rows of a window come to."""
+
+    by_agent: Cells
+    by_source: Cells
+    by_day: Cells
+    latency: Mapping[str, Sequence[float] | None]
+    exact: bool  # the percentiles
+    malformed: int
+    rewards: Mapping[str, field.Days]
 
 
 def rollup(
@@ -80,29 +120,30 @@ def summary_of(repo: Repo, window: Window) -> dict[str, Any]:
     """The summary of a window, computed now."""
     before = _log_size(repo)
     found = _scan(repo, window)
-    if found[2] and _log_size(repo) != before:
+    if found.malformed and _log_size(repo) != before:
         # One of the malformed lines may be a writer's half-written last line: look again while writers wait.
         with store.locked(repo) as log:
             found = _scan(repo, window)
         if log is not None:
             log.close()
-    cells, latency, malformed, rewards = found
+    everything = list(chain.from_iterable(found.by_source.values()))
     return {
-        "available": bool(cells),
+        "available": bool(everything),
         "generated_at": f"{in_utc(datetime.now(UTC))}Z",
         "window_last_n_events": window.last_n,
         "since": None if window.since is None else f"{in_utc(window.since)}Z",
         "source": window.source,
-        "malformed_lines": malformed,
-        "count": sum(cell.runs for cell in cells),
-        "errors_by_kind": _errors_by_kind(cells),
-        "scoring_versions": {version: mean.n for version, mean in _rewards(cells).items()},
+        "malformed_lines": found.malformed,
+        "count": sum(cell.runs for cell in everything),
+        "errors_by_kind": _errors_by_kind(everything),
+        "scoring_versions": {version: mean.n for version, mean in _rewards(everything).items()},
+        "latency_percentiles": "exact" if found.exact else "approximate",
         "by_agent": {
-            name: _figures(own) | _of_agent(own, latency[name] or [None] * 3, rewards.get(name))
-            for name, own in _by(cells, lambda cell: cell.agent).items()
+            name: _figures(own) | _of_agent(own, found.latency[name] or [None] * 3, found.rewards.get(name))
+            for name, own in found.by_agent.items()
         },
-        "by_source": {name: _figures(own) for name, own in _by(cells, lambda cell: cell.source).items()},
-        "by_day": {day: _figures(own) for day, own in _by(cells, lambda cell: cell.day.isoformat()).items()},
+        "by_source": {name: _figures(own) for name, own in found.by_source.items()},
+        "by_day": {day: _figures(own) for day, own in found.by_day.items()},
     }
 
 
@@ -113,43 +154,30 @@ def _log_size(repo: Repo) -> int:
         return 0
 
 
-# What both questions ask of a row, so that the log is parsed once; what only retirement asks is left out.
-ONCE_SQL: Final = """
-create temp table once as select
-    malformed, agent, source, ts, as_of, case when error is not null then '' end as error, error_kind, scoring_version,
-    cost_usd, reward, latency_ms, input_hash, case when input_hash is not null then prompt_hash end as prompt_hash
-from lines
-"""
 FIELD_ROWS: Final = """
-(select *, '' as signals, 0 as signal_strength, 0 as profit_pct, '' as provider from once where not malformed)
+(select *, '' as signals, 0 as signal_strength, 0 as profit_pct, '' as provider from lines where not malformed)
 """
-
-Scanned = tuple[list[Cell], dict[str, list[float] | None], int, dict[str, field.Days]]
 
 
 def _scan(repo: Repo, window: Window) -> Scanned:
-    """Cells, latency percentiles by agent, the number of malformed lines, and days in the field, in one pass."""
-    cells: list[Cell] = []
-    latency: dict[str, list[float] | None] = {}
-    malformed = 0
-    with store.connect(repo, window) as con:
-        con.execute(ONCE_SQL)
-        for per_agent, bad, agent, *rest, percentiles in con.execute(CELLS_SQL).fetchall():
-            if bad:
-                malformed += rest[4] if per_agent else 0
-            elif per_agent:
-                latency[agent] = percentiles
-            else:
-                cells.append(Cell(agent, *rest))
+    """Everything a summary says, with the log parsed once; sealed days are read by the columns of each question."""
+    by: dict[str, Cells] = {"agent": {}, "source": {}, "day": {}}
+    with store.connect(repo, window, once=ONCE) as con:
+        con.execute(CELLS_SQL)
+        counted = con.execute("select malformed, sum(runs) from cells group by 1").fetchall()
+        total = dict(counted)
+        folded = FOLDED_SQL.format(field=", ".join(map(quoted, logger.FIELD)))
+        for row in con.execute(folded).fetchall():
+            level, name = next((one, key) for one, key in zip(by, row, strict=False) if key is not None)
+            by[level].setdefault(str(name), []).append(Cell(*row[len(by) :]))
+        exact = total.get(False, 0) <= EXACT
+        latency = dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[exact])).fetchall())
         found = [] if window.last_n else field.load(con, logger.FIELD, table=FIELD_ROWS)
     if window.last_n:  # a night of evals must not crowd out the days before it
         with store.connect(repo, replace(window, among=logger.FIELD)) as con:
             found = field.load(con, logger.FIELD)
-    rows = field.by_agent(found)
-    cells.sort(
-        key=lambda one: (one.agent, one.source, one.day, one.error_kind or "", one.scoring_version or "")
-    )
-    return cells, latency, malformed, {agent: field.lately(own) for agent, own in rows.items()}
+    rewards = {agent: field.lately(own) for agent, own in field.by_agent(found).items()}
+    return Scanned(by["agent"], by["source"], by["day"], latency, exact, int(total.get(True, 0)), rewards)
 
 
 def _by(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, list[Cell]]:
@@ -161,9 +189,12 @@ def _by(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, list[Cel
 
 def _rewards(cells: Iterable[Cell]) -> dict[str, Mean]:
     """The mean reward under each scoring version, the version seen last at the end."""
-    rewarded = [cell for cell in cells if cell.rewarded and cell.source in logger.FIELD]
+    rewarded = [cell for cell in cells if cell.rewarded and cell.field]
     versions = _by(rewarded, lambda cell: cell.scoring_version or "unknown")
-    last = sorted(versions.items(), key=lambda item: (max(cell.last_ts for cell in item[1]), item[0]))
+    last = sorted(
+        versions.items(),
+        key=lambda item: (max(filter(None, (cell.rewarded_ts for cell in item[1]))), item[0]),
+    )
     return {
         name: Mean.pooled((cell.rewarded, cell.reward or 0.0, cell.reward_variance or 0.0) for cell in own)
         for name, own in last

@@ -104,7 +104,7 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
             except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return OK
-            except (BadInput, Stopped, ModuleNotFoundError, KeyboardInterrupt, OSError) as problem:
+            except _mendable() as problem:
                 code, told = _ending(problem)
                 print(told, file=sys.stderr)
                 return code
@@ -141,8 +141,18 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _mendable() -> tuple[type[BaseException], ...]:
+    """What a person can mend; DuckDB's own kind only where it is at work."""
+    kinds = (BadInput, Stopped, ModuleNotFoundError, KeyboardInterrupt, OSError, MemoryError)
+    duckdb = sys.modules.get("duckdb")
+    return kinds if duckdb is None else (*kinds, duckdb.OutOfMemoryException)
+
+
 def _ending(problem: BaseException) -> tuple[int, str]:
     """Exit code and line for what a person can mend; trouble of another sort is a bug and goes on."""
+    if isinstance(problem, MemoryError) or type(problem).__name__ == "OutOfMemoryException":
+        asked = "ask for less (--last-n, --since), or allow more, e.g. TELEMETRY_MEMORY=4GB"
+        return STOPPED, f"stopped early: not enough memory: {asked}"
     if isinstance(problem, KeyboardInterrupt):
         return STOPPED, "stopped early: interrupted"
     if isinstance(problem, ModuleNotFoundError):

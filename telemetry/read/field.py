@@ -30,10 +30,15 @@ Row = Mapping[str, Any]
 
 ROWS_SQL: Final = """
 select
-    agent, cast(day as varchar) as day, scoring_version, signals, shadow, runs, reward, signal_strength,
-    case when copies = runs then useful else cast(signal_strength >= {useful} as bigint) end as useful_runs,
-    least(failures, runs) as own_failures, least(unpriced, runs) as unpriced_runs,
-    cost_usd, profit_pct, provider, run_cost_usd, latency_ms
+    agent, cast(day as varchar) as day, scoring_version, signals, shadow, cast(sum(runs) as bigint) as runs,
+    sum(reward * runs) / sum(runs) as reward, sum(signal_strength * runs) / sum(runs) as signal_strength,
+    cast(sum(case when copies = runs then useful when signal_strength >= {useful} then 1 else 0 end) as bigint)
+        as useful_runs,
+    cast(sum(least(failures, runs)) as bigint) as own_failures,
+    cast(sum(least(unpriced, runs)) as bigint) as unpriced_runs,
+    sum(cost_usd) as cost_usd, max(profit_pct) as profit_pct, max(provider) as provider,
+    sum(run_cost_usd * runs) / sum(case when run_cost_usd is not null then runs end) as run_cost_usd,
+    sum(latency_ms * runs) / sum(case when latency_ms is not null then runs end) as latency_ms
 from (
     select *, case when input_hash is null then copies else 1 end as runs,
         dense_rank() over (partition by agent, shadow order by day desc) as age
@@ -60,7 +65,8 @@ from (
     where input_hash is null or k = 1
 ) as single
 where age <= {window}
-order by agent, ts
+group by agent, day, scoring_version, signals, shadow, reward is null
+order by agent, max(ts)
 """
 COLUMNS: Final = (
     *(

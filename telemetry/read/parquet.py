@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from telemetry.edge.errors import Stopped
 from telemetry.read import rows
-from telemetry.read.store import LINE_BUFFER, MEMORY_LIMIT
+from telemetry.read.store import LINE_BUFFER, memory_limit
 
 ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips by group
 
@@ -45,7 +45,7 @@ def write(lines: Path, target: Path, count: int) -> None:
 
     columns = ", ".join(f"{name}: '{kind}'" for name, kind in (rows.COLUMNS | {"extra": "json"}).items())
     source, written = rows.quoted(str(lines)), rows.quoted(str(target))
-    with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "threads": 2}) as con:
+    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 2}) as con:
         con.execute("set enable_progress_bar = false")
         con.execute(
             f"copy (select * from read_json({source}, format='newline_delimited', columns={{{columns}}},"
@@ -69,7 +69,7 @@ def events(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
     if not files:
         return
     names = ", ".join(rows.quoted(str(path)) for path in files)
-    with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "threads": 2}) as con:
+    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 2}) as con:
         con.execute("set enable_progress_bar = false")
         told = "replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts)"
         found = con.execute(
@@ -87,7 +87,7 @@ def holds_day(file: Path, day: str) -> bool:
     import duckdb
 
     names = ", ".join((*rows.REQUIRED, *rows.MEASURES, "extra"))
-    with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "threads": 1}) as con:
+    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 1}) as con:
         con.execute("set enable_progress_bar = false")
         try:
             asked = con.execute(

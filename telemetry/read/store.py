@@ -11,9 +11,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
 
 STAGING: Final = SEALED / "staging"  # a seal in progress, see telemetry.retention
 COMMIT: Final = "commit.json"  # in it: where the first sealed line stood, and where each staged file belongs
-MEMORY_LIMIT: Final = "180MB"  # of DuckDB; Python and its libraries come on top
+MEMORY: Final = "TELEMETRY_MEMORY"  # sets what DuckDB may use, e.g. 2GB; beyond it, it spills
+LEAST_MEMORY, MOST_MEMORY, SHARE = 180 << 20, 1 << 30, 64  # bytes, and one part in so many of the machine's
+IN_MEMORY: Final = 64 << 20  # bytes of a live log that is kept in memory; a larger one on disk
 ADDED: Final = "input_hash"  # the column that days sealed earlier do not have
 LINE_BUFFER: Final = 2 << 20  # bytes; DuckDB holds a few per thread, and grows them up to 32 MiB a line
 
@@ -63,12 +66,34 @@ def never_ran(repo: Repo) -> bool:
     return not con.execute("select 1 from events where source in ('runtime', 'replay') limit 1").fetchone()
 
 
+def memory_limit(times: int = 1) -> str:
+    """What DuckDB may use: as the environment says, else `times` a share of the machine's memory.
+
+    Python and its libraries come on top. What is beyond goes to disk; what cannot ends the script, in one line.
+    """
+    if told := os.environ.get(MEMORY):
+        if not re.fullmatch(r"\d+(\.\d+)? ?[KMGT]i?B", told):
+            raise BadInput(f"{MEMORY}={told}: must be a size like 500MB or 2GB")
+        return told
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # a container may have less: no such file, or "max"
+        machine = min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return f"{max(LEAST_MEMORY, min(MOST_MEMORY, times * machine // SHARE)) >> 20}MiB"
+
+
 def connect(
-    repo: Repo, window: Window | None = None, *, extra: bool = False, fields: Sequence[str] = ()
+    repo: Repo,
+    window: Window | None = None,
+    *,
+    extra: bool = False,
+    fields: Sequence[str] = (),
+    once: Sequence[str] = (),
+    memory: int = 1,
 ) -> DuckDBPyConnection:
     """A connection with the views `events` and `lines`; with `extra`, a JSON column of all fields not in COLUMNS.
 
     `fields` are single ones of those, each a column of text: of a large log that is much faster, and takes no memory.
+    `once`, for who asks several questions: only these columns, and the live log is parsed a single time.
 
     `ts` is a timestamp in UTC; other columns are text, double or bigint as in COLUMNS.
     """
@@ -77,24 +102,33 @@ def connect(
     import duckdb
 
     window = window or Window()
+    spill = tempfile.TemporaryDirectory(prefix="ratchet-spill-", ignore_cleanup_errors=True)
     settings: dict[str, Any] = {
-        "memory_limit": MEMORY_LIMIT,
+        "memory_limit": memory_limit(memory),
         "threads": min(4, os.cpu_count() or 1),
         "preserve_insertion_order": False,
-        "temp_directory": tempfile.gettempdir(),
+        "temp_directory": spill.name,
         "autoinstall_known_extensions": False,
     }
     con = duckdb.connect(config=settings)
+    weakref.finalize(con, spill.cleanup)
     con.execute("set enable_progress_bar = false")  # it would go to stdout, into the middle of --json
     try:
-        _create_views(con, snapshot(repo), window, extra, fields)
+        _create_views(con, snapshot(repo), window, extra, fields, once)
+    except duckdb.OutOfMemoryException:
+        raise
     except duckdb.Error as problem:  # it says which file in its first line, then quotes our SQL
         raise BadInput(f"{SEALED}: cannot be read: {str(problem).splitlines()[0]}") from problem
     return con
 
 
 def _create_views(
-    con: DuckDBPyConnection, now: Snapshot, window: Window, extra: bool, fields: Sequence[str]
+    con: DuckDBPyConnection,
+    now: Snapshot,
+    window: Window,
+    extra: bool,
+    fields: Sequence[str],
+    once: Sequence[str],
 ) -> None:
     live, found = now.log, 0
     if window.last_n and now.log is not None:
@@ -105,11 +139,14 @@ def _create_views(
     if live is not None:
         weakref.finalize(con, live.close)
         parts.append(f"select * from ({_live_sql(live, extra, fields)}) where ({match}) or malformed")
+        if once:
+            parts[-1] = _kept(con, parts[-1], once, now.size)
     missing = window.last_n - max(found, 0)
     if now.sealed and (missing or not window.last_n):
         files = _newest(con, now.sealed, match, missing) if window.last_n else now.sealed
         newest = f" order by ts desc limit {missing}" if window.last_n else ""
-        parts.append(f"select * from ({_sealed_sql(files, extra, fields)}) where {match}{newest}")
+        picked = f"{', '.join(once)}, malformed" if once else "*"
+        parts.append(f"select {picked} from ({_sealed_sql(files, extra, fields)}) where {match}{newest}")
     if not parts:
         parts.append(f"select * from ({_empty_sql(extra, fields)})")
     sql = " union all ".join(f"({part})" for part in parts)
@@ -120,6 +157,17 @@ def _create_views(
         )
     con.execute(f"create view lines as {sql}")
     con.execute("create view events as select * exclude (malformed) from lines where not malformed")
+
+
+def _kept(con: DuckDBPyConnection, sql: str, columns: Sequence[str], size: int) -> str:
+    """The columns of a live log of that size in a table: beyond some size on disk, which DuckDB compresses."""
+    place = "memory"
+    if size > IN_MEMORY:
+        found = con.execute("select current_setting('temp_directory')").fetchone()
+        con.execute(f"attach {quoted(f'{(found or [None])[0]}/live.duckdb')} as live")
+        place = "live"
+    con.execute(f"create table {place}.kept as select {', '.join(columns)}, malformed from ({sql})")
+    return f"select * from {place}.kept"
 
 
 def snapshot(repo: Repo) -> Snapshot:

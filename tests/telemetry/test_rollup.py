@@ -271,3 +271,41 @@ def test_generated_at_is_now() -> None:
     before = datetime.now(UTC)
     generated = datetime.fromisoformat(rollup.rollup()["generated_at"])
     assert abs((generated - before).total_seconds()) < 60
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "told"),
+    [
+        ("100KB", cli.STOPPED, "stopped early: not enough memory"),
+        ("plenty", cli.BAD_INPUT, "error: TELEMETRY_MEMORY=plenty: must be a size like 500MB or 2GB"),
+    ],
+)
+def test_too_little_memory_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], limit: str, code: int, told: str
+) -> None:
+    write_events(3000)
+    retention.seal(here(), date(2026, 12, 1))
+    monkeypatch.setenv("TELEMETRY_MEMORY", limit)
+    assert rollup.main(["--last-n", "0"]) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(told)
+
+
+def test_beyond_some_millions_percentiles_are_a_sketch_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = write_events(3000)
+    exact = rollup.rollup(last_n=0)
+    monkeypatch.setattr(rollup, "EXACT", 2999)
+    sketched = rollup.rollup(last_n=0)
+    assert (exact["latency_percentiles"], sketched["latency_percentiles"]) == ("exact", "approximate")
+    for agent, figures in sketched["by_agent"].items():
+        for share in (50, 95):  # of the few hundred runs here
+            name = f"p{share}_latency_ms"
+            assert figures[name] == pytest.approx(exact["by_agent"][agent][name], rel=0.1)
+    assert sketched["count"] == len(rows)
+
+
+def test_a_large_log_is_kept_on_disk_while_it_is_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_events(3000)
+    in_memory = rollup.rollup(last_n=0)
+    monkeypatch.setattr(store, "IN_MEMORY", 0)
+    assert rollup.rollup(last_n=0) | {"generated_at": ""} == in_memory | {"generated_at": ""}
