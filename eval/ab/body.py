@@ -13,25 +13,37 @@ from statistics import fmean
 from typing import Any
 
 from eval.ab import ALLOW
-from eval.ab.record import Arm, Flip, Report, Spend, Test
+from eval.ab.record import Arm, Figures, Flip, Report, Spend, Test
 from eval.ledger.report import Form
 from telemetry.edge.files import MANIFEST, REPORTS
 from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, table
 
 MAX_FLIPS = 40  # of each kind, in the body; the report has all
 MAX_DIFF = 12_000
+SHORT_DIFF = 15  # lines that are shown, not folded
+VERDICTS = {
+    "keep": "lost",
+    "continue": "still being tested",
+    "blocked": "better, but blocked",
+    "promote": "better too",
+}
+YOUR_TURN = (
+    "**Your turn:** merge it, or close it: this text does not come back for this champion. On GitHub, in a comment: "
+    "`/ratchet reject <why>` closes it with a reason that the next proposal reads, `/ratchet explain <case>` shows one."
+)
 
 
 def body(report: Report) -> str:
-    """The whole text."""
+    """The whole text: what is asked, at a glance, the change itself, one answer that it changes; the rest folded."""
     losers = [(test, arm) for test, arm in report.arms if not arm.promoted and arm.cases_used]
     sections = [
         Section(_screen(report), 100),
-        *(Section(_tables(test, arm), 90) for test, arm in report.winners),
+        *(part for test, arm in report.winners for part in _shown(test, arm)),
         *(part for test, arm in report.winners for part in _evidence(test, arm)),
-        Section(_all_comparisons(report), 60, "the table of all comparisons"),
+        Section(_others(report), 60, "the other comparisons"),
         *(part for test, arm in losers for part in _evidence(test, arm, worth=-20)),
         Section(_method(report), 50, "how this was decided"),
+        Section(YOUR_TURN if report.winners else "", 95),
     ]
     models = any(test.model for test in report.tests)
     return fitting(sections, str((MODEL_FORM if models else FORM).path))
@@ -57,7 +69,8 @@ def _screen(report: Report) -> str:
         if arm.verdict == "blocked"
     ]
     about = circumstances(report.spend, report.metadata)
-    return first_screen(*(asks or [_nothing(report)]), *_worn(report), about)
+    alert = "[!WARNING]" if _worn(report) or (asks and not report.winners) else "[!TIP]" if asks else ""
+    return first_screen(alert, *(asks or [_nothing(report)]), *_worn(report), about)
 
 
 def _worn(report: Report) -> list[str]:
@@ -152,10 +165,77 @@ def circumstances(spend: Spend, about: Mapping[str, Any]) -> str:
     return ", ".join(parts) + "."
 
 
-def _tables(test: Test, arm: Arm) -> str:
-    name = cell(arm.name)
-    titles = ["agent", "cases", "passed", "mean score", "difference in score"]
-    changes = [
+def _shown(test: Test, arm: Arm) -> Iterator[Section]:
+    """What stands open: the figures, the change if it is short, and an answer that is another one now."""
+    name = f"{test.stem} {arm.name}"
+    yield Section(f"### {test.stem}: {cell(arm.name)} against the champion\n\n{_glance(arm)}", 90)
+    if any(not check.passed for check in arm.guardrails):
+        yield Section(_guardrails(arm), 85, "the guardrails")
+    if len(arm.diff.splitlines()) <= SHORT_DIFF:
+        yield Section(fenced(arm.diff, "diff"), 85, f"the diff of {name}")
+    flip = next(iter(arm.newly_right), None)
+    if flip:
+        before, after = (code(one.output_preview, 160) for one in (flip.champion, flip.challenger))
+        yield Section(
+            f"**For example** {code(flip.case, 60)}: the champion says {before}, now it is {after}.", 80
+        )
+    if arm.lineage and arm.lineage.reason:
+        by = f" ({cell(arm.lineage.author, 60)})" if arm.lineage.author else ""
+        yield Section(f"**Why it may be better:** {cell(arm.lineage.reason, 500)}{by}.", 80)
+
+
+def _glance(arm: Arm) -> str:
+    """Four rows, for somebody who has a minute."""
+    right = [
+        fmean(getattr(one, f"passed_{side}") for one in arm.agents.values())
+        for side in ("champion", "challenger")
+    ]
+    held = sum(check.passed for check in arm.guardrails)
+    flips = f"newly right {len(arm.newly_right)}, newly wrong {len(arm.newly_wrong)}"
+    rows = [
+        ["unseen cases right", *(f"{one:.1%}" for one in right), flips],
+        ["mean score", *_means(arm), f"**{points(arm.effect)}** ({bounds(arm.ci_low, arm.ci_high)})"],
+        [
+            "cost, p95 per case",
+            *map(_per_case, (arm.champion, arm.challenger)),
+            _measured(arm, "cost per case"),
+        ],
+        [
+            "guardrails",
+            "",
+            f"{held} of {len(arm.guardrails)}",
+            "" if held == len(arm.guardrails) else "**see below**",
+        ],
+    ]
+    return table(["", "champion", cell(arm.name), ""], rows)
+
+
+def _means(arm: Arm) -> list[str]:
+    sides = ("champion", "challenger")
+    return [f"{fmean(getattr(one, side) for one in arm.agents.values()):.1%}" for side in sides]
+
+
+def _per_case(figures: Figures) -> str:
+    cost, p95 = figures.cost_per_case_usd, figures.p95_latency_ms
+    dollars = "unknown" if cost is None else "$0" if cost == 0 else f"${cost:.2g}"
+    return f"{dollars}, {'unknown' if p95 is None else f'{p95:,.0f} ms' if p95 >= 10 else f'{p95:.1f} ms'}"
+
+
+def _measured(arm: Arm, name: str) -> str:
+    return cell(next((check.measured for check in arm.guardrails if check.name == name), ""), 80)
+
+
+def _guardrails(arm: Arm) -> str:
+    checks = [
+        [cell(one.name), cell(one.limit), cell(one.measured, 200), "pass" if one.passed else "**fail**"]
+        for one in arm.guardrails
+    ]
+    return table(["guardrail", "limit", "measured", ""], checks)
+
+
+def _by_agent(arm: Arm) -> str:
+    titles = ["agent", "cases", "passed", "mean score", "difference", f"{_percent(arm.confidence)} interval"]
+    rows = [
         [
             *(cell(agent), str(one.cases), f"{one.passed_champion:.1%} -> {one.passed_challenger:.1%}"),
             *(f"{one.champion:.1%} -> {one.challenger:.1%}", f"**{points(one.difference)}**"),
@@ -163,31 +243,23 @@ def _tables(test: Test, arm: Arm) -> str:
         ]
         for agent, one in arm.agents.items()
     ]
-    checks = [
-        [cell(one.name), cell(one.limit), cell(one.measured, 200), "pass" if one.passed else "**fail**"]
-        for one in arm.guardrails
-    ]
     rate = ""
     if arm.win_rate is not None:
         within = f"{arm.win_rate_low:.0%} .. {arm.win_rate_high:.0%}"
         rate = f" (win rate {arm.win_rate:.0%}, 95 % interval {within})"
-    parts = [
-        f"### {test.stem}: challenger {name} against the champion",
-        table([*titles, f"{_percent(arm.confidence)} interval"], changes),
-        table(["guardrail", "limit", "measured", ""], checks),
-        f"Wins {arm.wins}, ties {arm.ties}, losses {arm.losses}{rate}. "
-        f"Newly right {len(arm.newly_right)} cases, newly wrong {len(arm.newly_wrong)}.",
-    ]
-    if arm.lineage and arm.lineage.reason:
-        by = f" ({cell(arm.lineage.author, 60)})" if arm.lineage.author else ""
-        parts.append(f"**Why it may be better:** {cell(arm.lineage.reason, 500)}{by}.")
-    return "\n\n".join(parts)
+    return f"{table(titles, rows)}\n\nWins {arm.wins}, ties {arm.ties}, losses {arm.losses}{rate}."
 
 
 def _evidence(test: Test, arm: Arm, worth: int = 0) -> Iterator[Section]:
     name = f"{test.stem} {arm.name}"
+    if arm.promoted:
+        figures = f"{_by_agent(arm)}\n\n{_guardrails(arm)}"
+        yield Section(
+            details(f"By agent and guardrail: {name}", figures), worth + 55, f"the figures of {name}"
+        )
     yield flips_section(f"newly wrong cases of {name}", arm.newly_wrong, worth + 45)
-    yield diff_section(name, arm.diff, worth + 40, "Prompt" if test.prompt else "Manifest")
+    if not (arm.promoted and len(arm.diff.splitlines()) <= SHORT_DIFF):
+        yield diff_section(name, arm.diff, worth + 40, "Manifest" if test.model else "Prompt")
     yield flips_section(f"newly right cases of {name}", arm.newly_right, worth + 35)
 
 
@@ -195,7 +267,7 @@ def diff_section(name: str, diff: str, worth: int, what: str = "Prompt") -> Sect
     """What changes in a text, folded."""
     lines = diff.splitlines()
     added, gone = (sum(line[:1] == mark and line[:3] != 3 * mark for line in lines) for mark in "+-")
-    change = f"{what} diff of {cell(name)} (+{added} -{gone} lines)"
+    change = f"{what} diff of {name} (+{added} -{gone} lines)"
     return Section(details(change, fenced(diff, "diff", MAX_DIFF)), worth, f"the diff of {name}")
 
 
@@ -215,28 +287,24 @@ def flips_section(
     ]
     more = f"\n\n… and {len(flips) - MAX_FLIPS} more in the report." if len(flips) > MAX_FLIPS else ""
     shown = table(["case", "expected", *arms], rows) + more
-    return Section(details(f"The {len(flips)} {cell(title)}", shown), worth, f"the {title}")
+    return Section(details(f"The {len(flips)} {title}", shown), worth, f"the {title}")
 
 
-def _all_comparisons(report: Report) -> str:
-    rows = []
+def _others(report: Report) -> str:
+    """What else was compared, a line each."""
+    lines = [
+        f"{cell(f'{test.stem} {arm.name}')}: {VERDICTS.get(arm.verdict, arm.verdict)}, {points(arm.effect)} points "
+        f"({bounds(arm.ci_low, arm.ci_high)}), evidence {_odds(arm.e_value)}, {arm.cases_used} of "
+        f"{arm.cases_available} cases, {arm.rounds} rounds; {cell(arm.reason, 300)}"
+        for test, arm in report.arms
+        if not arm.promoted
+    ]
     for test in report.tests:
-        for arm in test.arms:
-            figures = [points(arm.effect), bounds(arm.ci_low, arm.ci_high), _odds(arm.e_value)]
-            cases = f"{arm.cases_used}/{arm.cases_available}, {arm.rounds} round(s)"
-            named = [cell(test.stem), cell(arm.name)]
-            rows.append([*named, arm.verdict, *figures, cases, cell(arm.reason, 300)])
         for skip in test.skipped:
             where = f" ({code(skip.reference)})" if skip.reference else ""
-            named = [cell(test.stem), cell(skip.variant)]
-            rows.append([*named, "not run", "", "", "", "", cell(skip.reason, 300) + where])
-    if not rows:
-        return ""
-    titles = ["champion", "challenger", "verdict", "points", "interval", "evidence", "cases", "why"]
-    text = f"### All comparisons\n\n{table(titles, rows)}"
-    if report.problems:
-        text += "\n\nProblems:\n" + "\n".join(f"- {cell(problem, 300)}" for problem in report.problems)
-    return text
+            lines.append(f"{cell(f'{test.stem} {skip.variant}')}: not run, {cell(skip.reason, 300)}{where}")
+    lines += [f"Problem: {cell(problem, 300)}" for problem in report.problems]
+    return "\n".join(["### Also compared\n", *(f"- {line}" for line in lines)]) if lines else ""
 
 
 def _method(report: Report) -> str:

@@ -157,8 +157,13 @@ def _cut(text: str, limit: int | None) -> str:
 
 def _inert(line: str) -> str:
     line = _LINE_START.sub(lambda m: f"{m[1]}{m[2][:-1]}\\{m[2][-1]}", _PUNCTUATION.sub(r"\\\1", line))
+    return _harmless(line.replace("#", "\\#"))
+
+
+def _harmless(line: str) -> str:
+    """HTML that is only text, and nothing that GitHub acts on after entities are decoded."""
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    line = line.replace("#", f"\\#{BREAK}")  # first: a break holds a # itself
+    line = line.replace("#", f"#{BREAK}")  # first: a break holds a # itself
     line = line.replace("@", f"@{BREAK}").replace("://", f":{BREAK}//")
     return _WWW.sub(rf"\1{BREAK}.", _REFERENCE.sub(rf"\1{BREAK}-", line))
 
@@ -170,8 +175,10 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) 
 
 
 def details(summary: str, text: str) -> str:
-    """A part that is folded until someone wants it; `summary` is plain, GitHub renders no Markdown there."""
-    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+    """A part that is folded until someone wants it; `summary` is any text: GitHub renders no Markdown there."""
+    return (
+        f"<details><summary>{_harmless(' '.join(clean(summary).split()))}</summary>\n\n{text}\n\n</details>"
+    )
 
 
 def some(items: Sequence[str], most: int) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eval.ab.body import FORM, bounds
+from eval.ab.body import FORM, VERDICTS, bounds
 from eval.ab.body import body as body_of
 from eval.ab.record import Report
 from meta.publish.contents import _outside_code, check_body
@@ -54,6 +55,32 @@ def test_the_first_screen_is_enough_to_decide(report: dict[str, Any]) -> None:
         assert promise in screen
 
 
+def test_figures_and_a_short_diff_stand_open_and_the_rest_is_folded(report: dict[str, Any]) -> None:
+    short = copy.deepcopy(report)
+    arm = next(arm for arm in short["tests"][0]["arms"] if arm["promoted"])
+    arm["diff"] = "--- champion\n+++ B\n-above: 3\n+above: 2"
+    opened = body(short).split("<details>")[0]
+    for row in (
+        "| unseen cases right |",
+        "| mean score |",
+        "| cost, p95 per case |",
+        "| guardrails |  | 8 of 8 |",
+    ):
+        assert row in opened
+    assert "+above: 2" in opened and "**For example** `" in opened
+    assert "| guardrail | limit |" not in opened
+    arm["guardrails"][0]["passed"] = False
+    assert "| guardrail | limit |" in body(short).split("<details>")[0]
+
+
+def test_what_is_folded_is_named_as_it_is(report: dict[str, Any]) -> None:
+    named = copy.deepcopy(report)
+    named["tests"][0]["prompt"] = "agents/prompts/two_words.md"
+    summaries = re.findall("<summary>(.*?)</summary>", body(named))
+    assert any("two_words B" in one for one in summaries)
+    assert not any("\\" in one for one in summaries)
+
+
 def test_everything_a_reviewer_may_ask_is_there(report: dict[str, Any]) -> None:
     text = body(report)
     for part in (
@@ -64,7 +91,10 @@ def test_everything_a_reviewer_may_ask_is_there(report: dict[str, Any]) -> None:
     ):
         assert part in text
     arm = report["tests"][0]["arms"][1]
-    assert f"| solver | C {arm['sha256'][:7]} | {arm['verdict']} |" in text
+    assert (
+        f"- solver C {arm['sha256'][:7]}: {VERDICTS[arm['verdict']]}, {100 * arm['effect']:+.1f} points"
+        in text
+    )
 
 
 def test_what_models_wrote_stays_text(report: dict[str, Any]) -> None:
