@@ -47,6 +47,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
         return simulate(repo, args, options)
     from agents.manifest import load_manifest
+    from eval.ab.carry_out import only_one
     from eval.hindsight.session import anything_due
     from eval.ledger.provenance import GitState
     from meta.nightly import standing
@@ -55,6 +56,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from meta.nightly.diary import (
         Diary,
         Display,
+        FirstNight,
         about,
         markdown,
         remember,
@@ -63,7 +65,6 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     )
     from meta.nightly.stage import InPlace, Stage
     from meta.nightly.steps import FAILED, STOPPED, call, run_night, steps
-    from telemetry.read.store import never_ran
 
     repo = Repo(repo.root.resolve())
     root = repo.root
@@ -79,15 +80,16 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         diary.results.clear()
     record_refused(repo)
     stage = InPlace(root) if args.apply else Stage(root, manifest.data_files())
-    with stage:
+    with only_one(repo, "night", "night"), stage:
         shadow = len(manifest.enabled()) < len(manifest.agents)
         due, others = anything_due(repo, manifest), bool(manifest.challenger_models)
-        replay = never_ran(repo)
-        night = steps(options, replay, shadow, due, others)
+        first = FirstNight.of(repo)
+        night = steps(options, first.due, shadow, due, others)
         shown = Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:
             diary.add(result)
+            first.ended(result)
             shown.end(result)
 
         def tonight() -> str:
@@ -95,7 +97,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
         ask = model_options(args).within(manifest)
         open_steps = [step.name for step in night if step.name not in diary.results]
-        with shared_budget(repo, manifest, ask, open_steps, replay=replay) as foreseen:
+        with shared_budget(repo, manifest, ask, open_steps, replay=first.due) as foreseen:
             shown.say(foreseen)
             shown.say(note)
             results = run_night(night, stage, diary.results, shown.start, on_end, tonight)

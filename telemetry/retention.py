@@ -142,13 +142,14 @@ def _split(
     while position < size and (line := log.readline()):
         event = parquet.sealable(line)
         day = event["ts"][:10] if event is not None else today
-        if event is None or day >= today:
+        row = parquet.columns(event) if event is not None and day < today else None
+        if row is None:
             buffers[""].append(line)
             kept += bool(line.strip())
         else:
             first = first or {"offset": position, "line": line.decode()}
             counts[day] = counts.get(day, 0) + 1
-            buffers.setdefault(day, []).append(parquet.columns(event))
+            buffers.setdefault(day, []).append(row)
         position += len(line)
         held += len(line)
         if held > BATCH:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,15 +42,18 @@ _VERDICT = (
 
 @contextmanager
 def only_one(repo: Repo, name: str = "ab_test", what: str = "A/B run") -> Iterator[None]:
-    """Refuses a second run in the same checkout."""
+    """Refuses a second run in the same checkout and says who has it; a lock ends with its process."""
     path = repo / SCRATCH / f"{name}.lock"
     file = only_opened(path)
     if file is None:
         holder = path.read_text(errors="replace").strip()
-        raise Stopped(f"another {what} is at work in this checkout (process {holder}); wait for it to end")
+        raise Stopped(f"another {what} is at work in this checkout ({holder}); wait for it to end")
     try:
         os.ftruncate(file, 0)
-        os.write(file, f"{os.getpid()}\n".encode())
+        os.write(
+            file,
+            f"process {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime())}\n".encode(),
+        )
         yield
     finally:
         os.close(file)

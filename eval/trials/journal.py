@@ -6,6 +6,7 @@ for another prompt, suite, model or seed: it is started afresh. A line torn by a
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -100,6 +101,9 @@ class Journal:
 
     def _write(self, entry: Mapping[str, Any]) -> None:
         line = logger.encode(entry)
-        written = os.write(self._file, line)
-        if written != len(line):
-            raise OSError(f"{self.path}: {written} of {len(line)} bytes written; is the disk full?")
+        try:
+            written = os.write(self._file, line)
+        except OSError as problem:
+            raise OSError(problem.errno, problem.strerror, str(self.path)) from None
+        if written != len(line):  # a full disk takes what still fits
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ from agents.texts.prompt_set import PromptSet
 from eval.grading.suite import Suites
 from eval.ledger.provenance import GitState, Seen, append_history, model_identity, replay_metadata
 from meta.nightly.stage import NIGHT
-from meta.nightly.steps import Result, Step
+from meta.nightly.steps import DONE, Result, Step
 from telemetry.edge import cli
-from telemetry.edge.files import SITE, Repo, write_json
+from telemetry.edge.files import SITE, Repo, write_atomic, write_json
 from telemetry.edge.git import commit_of
 from telemetry.edge.text import cell, code, table
 from telemetry.read.rows import Window
-from telemetry.read.store import connect
+from telemetry.read.store import connect, never_ran
 
 MARKS = {"done": "✓", "failed": "✗", "stopped": "■", "skipped": "–"}
 
@@ -71,6 +71,30 @@ def runs_since(repo: Repo, manifest: Manifest, started: float) -> str:
     own = {agent: count for agent, count in found if agent in {spec.name for spec in manifest.agents}}
     runs = sum(own.values())
     return f"{runs} run{'s' * (runs != 1)} of {len(own)} agent{'s' * (len(own) != 1)} tonight"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstNight:
+    """Whether earlier days are to be replayed; until that is done a mark stands, so that a killed replay goes on."""
+
+    mark: Path
+    due: bool
+
+    @classmethod
+    def of(cls, repo: Repo) -> FirstNight:
+        """Due when no agent has ever run here, or when a replay was begun and not finished."""
+        mark = repo / NIGHT / "replay.unfinished"
+        if mark.exists():
+            return cls(mark, True)
+        due = never_ran(repo)
+        if due:
+            write_atomic(mark, "")
+        return cls(mark, due)
+
+    def ended(self, result: Result) -> None:
+        """Take the mark away once the agents have come through."""
+        if result.name == "agents" and result.status == DONE:
+            self.mark.unlink(missing_ok=True)
 
 
 def about(root: Path, options: Sequence[str]) -> dict[str, Any]:

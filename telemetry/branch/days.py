@@ -70,9 +70,11 @@ def _staged(events: Iterable[dict[str, Any]], scratch: Path) -> set[str]:
         waiting.clear()
 
     for number, event in enumerate(events):
-        day = event["ts"][:10]
+        day, row = event["ts"][:10], parquet.columns(event)
+        if row is None:  # too deep for any reader: it stays in its segment
+            continue
         days.add(day)
-        waiting[day].append(parquet.columns(event))
+        waiting[day].append(row)
         if number % 10_000 == 0:
             flush()
     flush()

@@ -26,6 +26,7 @@ STOPPED = 3  # budget or outage; partial rows are saved
 
 _finding = ""
 _outputs: dict[str, str] = {}
+_running, _terminated = 0, False  # scripts within scripts, and whether SIGTERM came
 _notes: dict[str, Callable[[], str]] = {}
 N = TypeVar("N", int, float)
 OURS = ("telemetry", "agents", "eval", "meta")
@@ -105,6 +106,8 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return OK
             except _mendable() as problem:
+                if _terminated and _running:  # a step of a longer script: all of it was asked to end
+                    raise KeyboardInterrupt from problem
                 code, told = _ending(problem)
                 print(told, file=sys.stderr)
                 return code
@@ -131,13 +134,26 @@ def _importing_from(root: Path) -> Iterator[None]:
 @contextmanager
 def _terminable() -> Iterator[None]:
     """Let SIGTERM end a script as Ctrl-C does: through every `finally`, so that nothing temporary is left."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
+    global _running, _terminated
+    if _running or threading.current_thread() is not threading.main_thread():
+        _running += 1
+        try:
+            yield
+        finally:
+            _running -= 1
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def end(number: int, frame: object) -> None:
+        global _terminated
+        _terminated = True
+        raise KeyboardInterrupt
+
+    _running, _terminated = 1, False
+    before = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
+        _running = 0
         signal.signal(signal.SIGTERM, before)
 
 

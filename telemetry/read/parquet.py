@@ -31,12 +31,15 @@ def sealable(line: bytes) -> dict[str, Any] | None:
     return event
 
 
-def columns(event: dict[str, Any]) -> bytes:
-    """The event as it goes to Parquet: known columns, and the rest as one JSON object."""
+def columns(event: dict[str, Any]) -> bytes | None:
+    """The event as it goes to Parquet: known columns, and the rest as one JSON object; None where that is too deep."""
     import orjson
 
     row = {name: event.pop(name, None) for name in rows.COLUMNS}
-    return orjson.dumps(row | {"extra": event}) + b"\n"
+    try:
+        return orjson.dumps(row | {"extra": event}) + b"\n"
+    except TypeError:  # nested hundreds deep
+        return None
 
 
 def write(lines: Path, target: Path, count: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -43,11 +42,16 @@ TEXTS: Final = (
 _ZONED: Final = re.compile(ZONED)
 # What is summed up: here anything but a number or null makes the line malformed; elsewhere it reads as unknown.
 MEASURES: Final = ("latency_ms", "cost_usd", "reward")
+MAX_MEASURE: Final = 1e15  # beyond it, a value is no measurement, and its square would break every mean
+_INSTANT: Final = re.compile(r"(19[7-9]|2[01]\d)\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
 COLUMNS: Final = {"ts": "timestamp"} | dict.fromkeys(TEXTS, "varchar") | NUMBERS  # name -> type in SQL
 
 ELSEWHERE: Final = "branch/"  # how the source of a row begins whose run was started from another branch
 
 LAST_N: Final = 5000  # runs; some weeks of a handful of agents, and read in a blink
+MAX_LINE: Final = (
+    16 << 20
+)  # bytes; no row is a thousandth of that, and the engine would give up at twice as much
 TAIL_BLOCK: Final = 1 << 20  # bytes read at a time from the end of the log
 # Looking for the last N this many lines back without finding them, a full scan is the faster way.
 TAIL_PATIENCE: Final = 100_000
@@ -131,6 +135,8 @@ def parse(line: bytes) -> dict[str, Any] | None:
     """
     import orjson
 
+    if len(line) > MAX_LINE:
+        return None
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -142,9 +148,9 @@ def parse(line: bytes) -> dict[str, Any] | None:
             return None
     for name in MEASURES:
         value = event.get(name)
-        if value is None or type(value) is int:
+        if value is None:
             continue
-        if type(value) is not float or not math.isfinite(value):
+        if type(value) not in (int, float) or not -MAX_MEASURE <= value <= MAX_MEASURE:  # NaN is not between
             return None
     if not is_instant(event["ts"]):
         if (moment := _in_utc(event["ts"])) is None:
@@ -224,14 +230,25 @@ def read_tail(log: IO[bytes], size: int, window: Window) -> tuple[list[bytes], i
 
 def backwards(log: IO[bytes], size: int) -> Iterator[bytes]:
     """The lines of the first `size` bytes, last line first."""
-    rest = b""
+    parts: list[bytes] = []  # of the line under way, its end first: a long one is put together once
     while size > 0:
         block = min(TAIL_BLOCK, size)
         size -= block
-        lines = (os.pread(log.fileno(), block, size) + rest).split(b"\n")
-        rest = lines[0]
-        yield from reversed(lines[1:])
-    yield rest
+        first, *others = os.pread(log.fileno(), block, size).split(b"\n")
+        if others:
+            yield b"".join(reversed([*parts, others.pop()]))
+            yield from reversed(others)
+            parts = []
+        parts.append(first)
+    yield b"".join(reversed(parts))
+
+
+def has_long_line(log: IO[bytes], size: int) -> bool:
+    """Whether a line may be longer than the limit; looks at so few places that it costs nothing."""
+    step, window = MAX_LINE // 2, 1 << 16
+    return any(
+        b"\n" not in os.pread(log.fileno(), window, at) for at in range(0, size - MAX_LINE + 1, step)
+    )  # fmt: skip
 
 
 def quoted(text: str) -> str:
@@ -245,7 +262,7 @@ def in_utc(when: datetime) -> str:
 
 def is_instant(text: object) -> bool:
     """Whether it is a moment as rows have it: ISO 8601 in UTC, with its Z."""
-    if not isinstance(text, str) or len(text) < 20 or text[4] + text[10] + text[-1] != "-TZ":
+    if not isinstance(text, str) or not _INSTANT.fullmatch(text):
         return False
     try:
         datetime.fromisoformat(text)

@@ -25,6 +25,8 @@ from telemetry.edge.files import SEALED, Repo
 from telemetry.read.rows import (
     COLUMNS,
     DEFAULTS,
+    MAX_LINE,
+    MAX_MEASURE,
     MEASURES,
     NUMBERS,
     OWN,
@@ -32,6 +34,8 @@ from telemetry.read.rows import (
     TEXTS,
     ZONED,
     Window,
+    backwards,
+    has_long_line,
     quoted,
     read_tail,
 )
@@ -134,6 +138,8 @@ def _create_views(
     if window.last_n and now.log is not None:
         tail = read_tail(now.log, now.size, window)
         live, found = (now.log, -1) if tail is None else (_spooled(tail[0]), tail[1])
+    if live is now.log and live is not None and has_long_line(live, now.size):
+        live = _without_long_lines(live, now.size)
     match = window.condition()
     parts = []
     if live is not None:
@@ -211,9 +217,18 @@ def _spooled(lines: list[bytes]) -> IO[bytes]:
     import tempfile
 
     file = tempfile.NamedTemporaryFile(prefix="ratchet-", suffix=".jsonl")  # noqa: SIM115 - closed with the connection
-    file.write(b"\n".join(reversed(lines)) + b"\n")
+    file.writelines(_bounded(line) + b"\n" for line in reversed(lines))
     file.flush()
     return file
+
+
+def _without_long_lines(log: IO[bytes], size: int) -> IO[bytes]:
+    """A copy of the log in which a line that the engine would choke on is a short one, just as malformed."""
+    return _spooled(list(map(_bounded, backwards(log, size))))
+
+
+def _bounded(line: bytes) -> bytes:
+    return line if len(line) <= MAX_LINE else b"{}"
 
 
 def committed_but_staged(repo: Repo, log: IO[bytes] | None) -> tuple[Path, ...]:
@@ -275,15 +290,14 @@ def _live_sql(log: IO[bytes], extra: bool, fields: Sequence[str]) -> str:
     texts = [f"{_FOLLOWS[name]} as {name}" if name in _FOLLOWS else name for name in TEXTS]
     picked = ", ".join([f"{_TS_SQL} as ts", *texts, *numbers, *(["extra"] if extra else []), *fields])
     bad = [f"({_TS_SQL}) is null" if name == "ts" else f"{name} is null" for name in SAID]
-    bad += [
-        f"({name} is not null and not coalesce(isfinite(try_cast(cast({name} as varchar) as double)), false))"
-        for name in MEASURES
-    ]
+    for name in MEASURES:
+        number = f"abs(try_cast(cast({name} as varchar) as double))"
+        bad.append(f"({name} is not null and not coalesce({number} <= {MAX_MEASURE}, false))")
     return f"select {picked}, {' or '.join(bad)} as malformed from ({raw})"
 
 
 _TS_SQL: Final = f"""case
-    when ts like '____-__-__T__:__:__%Z' then try_cast(ts as timestamp)
+    when ts like '____-__-__T__:__:__%Z' and ts between '1970' and '2200' then try_cast(ts as timestamp)
     when regexp_full_match(ts, {quoted(ZONED)}) then make_timestamp(epoch_ms(try_cast(ts as timestamptz)) * 1000)
 end"""
 # What follows where a row of another program does not say it: as in `rows.parse`.

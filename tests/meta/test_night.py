@@ -19,13 +19,16 @@ from agents.manifest import load_manifest
 from agents.model.call import LLMError
 from agents.model.endpoint import OpenAIModel
 from agents.texts.variants import Variants
+from eval.ab.carry_out import only_one
+from meta import night
 from meta.audit import recorded
 from meta.nightly import standing
 from meta.nightly.budget import shared_budget
-from meta.nightly.diary import Diary, runs_since
+from meta.nightly.diary import Diary, FirstNight, runs_since
 from meta.nightly.stage import TREE, InPlace, Stage
 from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, run_step, steps
 from meta.retirement import switch
+from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo, write_atomic, write_json
 from tests.conftest import REPOSITORY
@@ -392,3 +395,22 @@ def test_the_runs_of_a_night_are_those_since_it_began_and_of_its_agents(root: Pa
     world.put(root, "telemetry/events.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
     began = datetime(2026, 10, 2, tzinfo=UTC).timestamp()
     assert runs_since(Repo(root), load_manifest(Repo(root)), began) == "1 run of 1 agent tonight"
+
+
+def test_a_second_night_in_the_checkout_says_who_has_it(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with only_one(Repo(checkout), "night", "night"):
+        assert night.main(["--quiet", "--root", str(checkout)]) == cli.STOPPED
+    said = capsys.readouterr().err
+    assert f"another night is at work in this checkout (process {os.getpid()}, since 20" in said
+
+
+def test_a_replay_that_was_killed_is_known_to_be_unfinished(toy: Path) -> None:
+    assert FirstNight.of(Repo(toy)).due
+    row = json.dumps(event(source="replay"))
+    (toy / "telemetry/events.jsonl").write_text(f"{row}\n")  # one row of it was written, then it was killed
+    again = FirstNight.of(Repo(toy))
+    assert again.due
+    again.ended(Result("agents", "done", ""))
+    assert not FirstNight.of(Repo(toy)).due
