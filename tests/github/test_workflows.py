@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -173,3 +174,13 @@ def test_files_match_githubs_schema(schema: str, pattern: str) -> None:
     assert files
     done = _run("check-jsonschema", "--builtin-schema", schema, *files)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_line_of_the_threat_model_is_held_by_a_test_that_exists() -> None:
+    told = (GITHUB / "SECURITY.md").read_text(encoding="utf-8")
+    rows = [line for line in told.splitlines() if line.startswith(("| a ", "| whoever"))]
+    assert len(rows) >= 7
+    for row in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)`", row)
+        assert named, row
+        assert all((GITHUB.parent / name).exists() for name in named), row
