@@ -176,9 +176,8 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) 
 
 def details(summary: str, text: str) -> str:
     """A part that is folded until someone wants it; `summary` is any text: GitHub renders no Markdown there."""
-    return (
-        f"<details><summary>{_harmless(' '.join(clean(summary).split()))}</summary>\n\n{text}\n\n</details>"
-    )
+    line = _harmless(" ".join(clean(summary).split())).replace("[", "&#91;").replace("]", "&#93;")
+    return f"<details><summary>{line}</summary>\n\n{text}\n\n</details>"
 
 
 def some(items: Sequence[str], most: int) -> str:

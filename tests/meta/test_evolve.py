@@ -16,7 +16,7 @@ from meta.proposals.report import FORM
 from telemetry.edge import cli
 from telemetry.edge.files import here
 from tests.worlds.loopback import Loopback, Reply, Request, chat
-from tests.worlds.propose_checkout import PROMPT, edit, make, proposal
+from tests.worlds.propose_checkout import PROMPT, as_offline, edit, make, proposal
 from tests.worlds.world import offline, rows
 
 needs_gepa = pytest.mark.skipif(
@@ -49,7 +49,7 @@ def searched(
                 found = answer(json.loads(user))
                 return found if isinstance(found, Reply) else chat(json.dumps(found))
             schema = request.json()["response_format"]["json_schema"]["schema"]
-            return chat(json.dumps(offline().answer(system, user, schema)))
+            return chat(json.dumps(offline().answer(as_offline(system), user, schema)))
 
         with Loopback(endpoint) as server:
             monkeypatch.setenv("OPENAI_API_KEY", "k")

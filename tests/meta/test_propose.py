@@ -29,7 +29,7 @@ from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import here
 from telemetry.edge.records import made
 from tests.worlds.loopback import Loopback, Reply, Request, chat
-from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, edit, make, proposal
+from tests.worlds.propose_checkout import PROMPT, SPOKEN, TEXT, as_offline, edit, make, proposal
 from tests.worlds.world import offline, put, rows
 
 REPORT = FORM.path
@@ -453,7 +453,7 @@ def test_a_real_endpoint_is_asked_in_its_own_dialect_and_screened_by_trials(
         if json.loads(user)["task"] == "propose":
             return chat(json.dumps(proposal(LOWER)))
         schema = request.json()["response_format"]["json_schema"]["schema"]
-        return chat(json.dumps(offline().answer(system, user, schema)))
+        return chat(json.dumps(offline().answer(as_offline(system), user, schema)))
 
     with Loopback(endpoint) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "k")

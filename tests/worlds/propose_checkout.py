@@ -25,6 +25,7 @@ up_signal: up
 down_signal: down
 ```
 """
+PLUMBING = "analyst: threshold\nlist: series\nid_field: series\n"
 SCHEMA = {
     "type": "object",
     "required": ["series", "signal", "rationale"],
@@ -67,3 +68,8 @@ def proposal(
     """A model's answer with one proposal."""
     row = {"reason": reason, "answers": list(answers), "edits": list(edits), "text": text}
     return {"proposals": [row]}
+
+
+def as_offline(system: str) -> str:
+    """A prompt as an endpoint is sent it, with the lines again that only the offline model needs."""
+    return system.replace("```rules\n", f"```rules\n{PLUMBING}")

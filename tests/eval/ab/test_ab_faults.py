@@ -187,7 +187,10 @@ def test_a_second_run_in_the_same_checkout_says_so_and_stops(
     model = world.use(monkeypatch, world.Scripted())
     with ab_outcome.only_one(here()):
         assert ab_testing.main(["--root", str(root)]) == cli.STOPPED
-    assert f"another A/B run is at work in this checkout (process {os.getpid()})" in capsys.readouterr().err
+    assert (
+        f"another A/B run is at work in this checkout (process {os.getpid()}, since "
+        in capsys.readouterr().err
+    )
     assert model.calls == 0
     world.run(root)
 
