@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
+from agents.texts.variants import name_of
 from meta.publish.kinds import KINDS, Kind
 from telemetry.edge.files import MANIFEST, PROMPTS, VARIANTS, Repo
 from telemetry.edge.git import GitRefused, git
@@ -29,6 +31,16 @@ REPORT_ONLY = "report only"
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """What one promotion brings, in points of score as shares of one, with its interval as far as it is known."""
+
+    name: str
+    effect: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """One open change."""
 
@@ -39,8 +51,7 @@ class Change:
     effect: str
     rank: int  # of the effect: 0 first
     draft: bool
-    points: float | None = None  # of what it promotes
-    interval: tuple[float, float] | None = None
+    gains: tuple[Gain, ...] = ()  # of what it promotes
 
 
 def waiting(repo: Repo) -> list[Change]:
@@ -77,8 +88,10 @@ def _of(repo: Repo, kind: Kind) -> Iterator[Change]:
             ((place, told) for place, (told, fits) in enumerate(EFFECTS) if any(map(fits, listed))),
             (len(EFFECTS), REPORT_ONLY),
         )
-        points, interval = _figures(_report(repo, kind, commit))
-        yield Change(kind.name, kind.branch, headline, since, effect, rank, kind.draft, points, interval)
+        gains = tuple(_gains(_report(repo, kind, commit)))
+        named = ", ".join(gain.name for gain in gains)
+        title = f"Promote {named}" if gains else headline.removeprefix("Meta: ")
+        yield Change(kind.name, kind.branch, title, since, effect, rank, kind.draft, gains)
         return
 
 
@@ -90,19 +103,17 @@ def _report(repo: Repo, kind: Kind, commit: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _figures(report: Mapping[str, Any]) -> tuple[float | None, tuple[float, float] | None]:
-    """Effect and interval of the largest promotion."""
-    arms = [
-        arm
-        for test in report.get("tests") or ()
-        if isinstance(test, dict)
-        for arm in test.get("arms") or ()
-        if isinstance(arm, dict) and arm.get("promoted") and isinstance(arm.get("effect"), int | float)
-    ]
-    best = max(arms, key=lambda arm: float(arm["effect"]), default=None)
-    if best is None:
-        return None, None
-    low, high = best.get("ci_low"), best.get("ci_high")
-    if not (isinstance(low, int | float) and isinstance(high, int | float)):
-        return float(best["effect"]), None
-    return float(best["effect"]), (float(low), float(high))
+def _gains(report: Mapping[str, Any]) -> Iterator[Gain]:
+    """What a report promotes; a report is read as far as it is one."""
+    for test in report.get("tests") or ():
+        for arm in (test.get("arms") or ()) if isinstance(test, dict) else ():
+            if isinstance(arm, dict) and arm.get("promoted") and _number(arm.get("effect")) is not None:
+                letter = name_of(str(arm.get("variant") or ""), str(arm.get("sha256") or "")).strip()
+                name = f"{PurePosixPath(str(test.get('prompt') or test.get('model') or '?')).stem} {letter}".strip()
+                yield Gain(
+                    name, float(arm["effect"]), _number(arm.get("ci_low")), _number(arm.get("ci_high"))
+                )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -15,7 +15,7 @@ from eval.grading.suite import write_suite
 from telemetry.edge.files import Repo
 from tests.worlds import helpdesk, world
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("helpdesk")]  # one night for all
 
 
 def python(checkout: Path, *command: str, code: int = 0) -> str:

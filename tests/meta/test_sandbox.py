@@ -324,7 +324,7 @@ def test_a_check_that_fails_anyway_says_nothing_about_the_patch(checkout: Path) 
 
 def test_one_command_cannot_prepare_the_ground_for_the_next(checkout: Path) -> None:
     plant = "import pathlib; pathlib.Path('.git').mkdir(); open('planted', 'w'); open('/tmp/planted', 'w')"
-    found = "import glob, sys; sys.exit(glob.glob('planted') + glob.glob('.git') + glob.glob('/tmp/*') or 0)"
+    found = "import glob, sys; sys.exit(glob.glob('planted') + glob.glob('.git') + glob.glob('/tmp/planted') or 0)"
     right = claims("[{'risk_score': n}] if n >= 40 else []")
     run = Commands(((sys.executable, "-c", plant),), ((sys.executable, "-c", found),), right)
     assert bench(checkout, run=run).try_patch(BETTER).checks[-1] == Check("tests", "ok", ANY)

@@ -20,6 +20,8 @@ from telemetry.edge.files import HISTORY, working_in
 from tests.worlds import night_checkout, world
 from tests.worlds.browser import looked_at, open_browser
 
+pytestmark = pytest.mark.xdist_group("site")  # one night and one site for all
+
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 LATER = timedelta(hours=37)
 SAID = "the water is over the bank"
@@ -81,7 +83,7 @@ def test_every_link_leads_somewhere_and_nothing_needs_a_looser_policy(site: Path
 def test_the_overview_shows_what_waits_most_consequential_first(site: Path) -> None:
     text = (site / "index.html").read_text(encoding="utf-8")
     titles = re.findall(r"<h3>(.*?)</h3>", text)
-    assert titles[0].startswith("Promote watcher")
+    assert titles[0].startswith("Promote watcher B ")
     assert "changes a live prompt" in text
     assert text.index("changes a live prompt") < text.index("adds challengers") < text.index("report only")
     assert "offline model" in text

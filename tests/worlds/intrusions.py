@@ -37,7 +37,7 @@ for name, line in json.load(open("tries.json")).items():
         got[name] = True
     except (OSError, LookupError, MemoryError, ValueError, subprocess.SubprocessError):
         got[name] = False
-    for left in glob.glob("/tmp/*"):
+    for left in filter(os.path.isfile, glob.glob("/tmp/*")):
         os.remove(left)
 json.dump(got, open("got", "w"))
 """
@@ -81,7 +81,7 @@ TRIES = {
     "write to the interpreter": "open(sys.prefix + '/planted', 'w')",
     "passwords": "open('/etc/shadow').read()",
     "something in /run": "must(os.listdir('/run') + glob.glob('/var/run/*'))",
-    "something in /tmp": "must(os.listdir('/tmp'))",
+    "something in /tmp": "must([n for n in os.listdir('/tmp') if not sys.prefix.startswith(f'/tmp/{n}')])",
     "a kernel setting": "open('/proc/sys/kernel/hostname', 'w').write('x')",
     "sysrq": "open('/proc/sysrq-trigger', 'w').write('b')",
     "kernel memory": "open('/dev/mem', 'rb')",
