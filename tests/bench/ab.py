@@ -17,7 +17,7 @@ from eval.ab import sequential as rule
 from eval.grading import suite as suites
 from telemetry.edge.files import here, working_in
 from tests.bench import Row
-from tests.worlds import eval_checkout
+from tests.worlds import eval_checkout, world
 
 if TYPE_CHECKING:
     import numpy as np
@@ -238,8 +238,7 @@ def _checkout(root: Path, cases: int) -> None:
         unseen = [line for line in lines if suites.split(json.loads(line)["id"]) == "holdout"]
         (root / path).write_text("".join(unseen[:cases]))
         suites.pin(here(), [path])
-    manifest = json.loads((root / "agents/manifest.yaml").read_text())
-    (root / "agents/manifest.yaml").write_text(json.dumps({**manifest, "ab_test": {"min_cases": cases}}))
+    world.change(root, ab_test={"min_cases": cases})
     text = (root / "agents/prompts/alpha.md").read_text()
     folder = root / "agents/prompts/variants/alpha"
     folder.mkdir(parents=True)
