@@ -76,31 +76,6 @@ def thinned(points: Sequence[Point]) -> Sequence[Point]:
     return [point for place, point in enumerate(points) if (last - place) % step == 0 or point.note]
 
 
-def evidence(title: str, about: str, logs: Sequence[float], needed: float) -> Markup:
-    """Log10 of the evidence after each pair, and the line that it has to reach."""
-    if not logs:
-        return Markup("")
-    points = [Point(place + 1, value) for place, value in enumerate(logs)]
-    goal = math.log10(needed)
-    low, high = min(-1.0, *logs), max(goal, *logs) * 1.05
-
-    def inner(width: int) -> Markup:
-        x, y = _scales(width, 1, max(2, len(points)), low, high)
-        path = "M" + "L".join(f"{x(point.x)},{y(point.y)}" for point in points)
-        ticks = range(math.ceil(low), math.floor(high) + 1)
-        grid = [
-            _rule(width, y(place), f"{10**place:g}:1" if place >= 0 else f"1:{10**-place:g}")
-            for place in ticks
-        ]
-        goal_line = Markup('<path class="goal" d="M{},{}H{}"/>').format(
-            MARGIN["left"], y(goal), width - MARGIN["right"]
-        )
-        ends = _ends(width, [Point(1, 0, "first case"), Point(2, 0, f"{len(points)} pairs")])
-        return Markup("").join([*grid, goal_line, Markup('<path class="line" d="{}"/>').format(path), ends])
-
-    return _both(title, about, inner)
-
-
 def scatter(title: str, about: str, points: Sequence[Point], *, across: str, up: str) -> Markup:
     """Named points; those of kind `front` are joined by a step line."""
     if len({point.x for point in points}) < 2:  # nothing to tell apart

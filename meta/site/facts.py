@@ -21,6 +21,7 @@ from meta.worth.record import Agent
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, Repo
 from telemetry.edge.git import GitRefused, commit_of, git
+from telemetry.edge.records import is_number
 from telemetry.read.intervals import wilson
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Comparison:
     def number(self, name: str) -> float | None:
         """A figure of the verdict, if it was recorded."""
         value = self.row.get(name)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return float(value) if is_number(value) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from agents.texts.variants import name_of
 from meta.publish.kinds import KINDS, Kind
 from telemetry.edge.files import MANIFEST, PROMPTS, VARIANTS, Repo
 from telemetry.edge.git import GitRefused, git
+from telemetry.edge.records import is_number
 
 # What a change does once merged, by what it touches; the first that fits, most consequential first.
 EFFECTS = (
@@ -116,4 +117,4 @@ def _gains(report: Mapping[str, Any]) -> Iterator[Gain]:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if is_number(value) else None
