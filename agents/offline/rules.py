@@ -49,22 +49,41 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one system text; what it does not say, or says in the wrong kind, has the table's default."""
+    """The rules of one system text; what it does not say, or says in the wrong kind, has the table's default.
+
+    A text's rules are asked the same at every item of every question: each value is worked out once.
+    """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     keys: Mapping[str, Key] = field(default_factory=dict)  # the table of the analyst that reads them
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def read_by(self, analyst: Analyst) -> Rules:
+        """These rules with that analyst's table of keys."""
+        bound: Rules = self._once(
+            id(analyst.keys), lambda: replace(self, keys=analyst.keys)
+        )  # it keeps the table
+        return bound
 
     def number(self, key: str) -> float:
         """A finite number."""
-        value = _number(self.values.get(key))
-        return float(self.keys[key].default) if value is None else value
+        if key not in self._known:
+            value = _number(self.values.get(key))
+            self._known[key] = float(self.keys[key].default) if value is None else value
+        known: float = self._known[key]
+        return known
 
     def number_for(self, key: str, name: str) -> float:
         """The number for one name: from `<key>_by_series`, else `<key>`."""
-        specific = self.values.get(f"{key}{BY_SUBJECT}")
-        value = _number(specific.get(name)) if isinstance(specific, dict) else None
-        return self.number(key) if value is None else value
+
+        def work() -> float:
+            specific = self.values.get(f"{key}{BY_SUBJECT}")
+            value = _number(specific.get(name)) if isinstance(specific, dict) else None
+            return self.number(key) if value is None else value
+
+        known: float = self._once((key, name), work)
+        return known
 
     def flag(self, key: str) -> bool:
         """Yes or no."""
@@ -78,24 +97,46 @@ class Rules:
 
     def terms(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """A list of terms; `default` is for a key that the table knows by its family only (`allowed_<field>`)."""
-        value = self.values.get(key)
-        if not isinstance(value, list):
-            return tuple(self.keys[key].default) if default is None else default
-        return tuple(str(term) for term in value if isinstance(term, str | int | float) and str(term).strip())
+
+        def work() -> tuple[str, ...]:
+            value = self.values.get(key)
+            if not isinstance(value, list):
+                return tuple(self.keys[key].default) if default is None else default
+            return tuple(
+                str(term) for term in value if isinstance(term, str | int | float) and str(term).strip()
+            )
+
+        known: tuple[str, ...] = self._once(("terms", key, default), work)
+        return known
 
     def weights(self, key: str) -> Mapping[str, float]:
         """A map from a term to a number."""
-        weighed = {term: _number(weight) for term, weight in self._map(key).items()}
-        return {term: weight for term, weight in weighed.items() if weight is not None}
+
+        def work() -> dict[str, float]:
+            weighed = {term: _number(weight) for term, weight in self._map(key).items()}
+            return {term: weight for term, weight in weighed.items() if weight is not None}
+
+        known: dict[str, float] = self._once(("weights", key), work)
+        return known
 
     def words(self, key: str) -> Mapping[str, str]:
         """A map from a term to a word."""
-        return {term: word for term, word in self._map(key).items() if isinstance(word, str)}
+
+        def work() -> dict[str, str]:
+            return {term: word for term, word in self._map(key).items() if isinstance(word, str)}
+
+        known: dict[str, str] = self._once(("words", key), work)
+        return known
 
     def _map(self, key: str) -> Mapping[str, Any]:
         value = self.values.get(key)
         given = value if isinstance(value, dict) else self.keys[key].default
         return {str(term): meant for term, meant in given.items()}
+
+    def _once(self, name: object, work: Callable[[], Any]) -> Any:
+        if name not in self._known:
+            self._known[name] = work()
+        return self._known[name]
 
 
 @functools.lru_cache(maxsize=256)
@@ -171,7 +212,7 @@ class Analyst:
 
     def answer(self, rules: Rules, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The judgement, with the table's defaults where the rules do not say."""
-        return self.judge(replace(rules, keys=self.keys), payload)
+        return self.judge(rules.read_by(self), payload)
 
 
 def tables(path: Path) -> dict[str, dict[str, Key]]:

@@ -7,9 +7,11 @@ where the change cannot reach a case.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
+
+import orjson
 
 from agents.base import BaseAgent, build_agent
 from agents.domain import load_domain
@@ -22,8 +24,6 @@ from eval.grading.graders import grade
 from meta.offline import rule_text
 from meta.proposals.screen import Mark, Unit
 from telemetry.edge.errors import BadInput
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +52,6 @@ class _Answering(Model):
         return Completion(data, "", "offline", "offline", "offline")
 
 
-class _Remembering(Rules):
-    """Rules that work out a list or map once: they are asked for it at every text of a question."""
-
-    def terms(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        return self._once("terms", key, lambda: super(_Remembering, self).terms(key, default))
-
-    def weights(self, key: str) -> Mapping[str, float]:
-        return self._once("weights", key, lambda: super(_Remembering, self).weights(key))
-
-    def _once(self, kind: str, key: str, work: Callable[[], T]) -> T:
-        value = self.values.get(key)
-        if value is None:
-            return work()
-        if (kind, id(value)) not in _worked_out:
-            _worked_out[kind, id(value)] = (value, work())
-        found: T = _worked_out[kind, id(value)][1]
-        return found
-
-
-# By identity; the value is kept beside, so that its identity stays its own.
-_worked_out: dict[tuple[str, int], tuple[Any, Any]] = {}
-
-
 async def offline_screen(units: Sequence[Unit], prompt: str, prompts: PromptSet) -> OfflineScreen | None:
     """A screen that marks these units in memory; None if an agent asks more per case: that takes real trials."""
     screen = OfflineScreen(units, prompt, prompts)
@@ -89,12 +66,11 @@ class OfflineScreen:
         self.spent = 0
         self._agents: dict[str, tuple[BaseAgent, _Answering]] = {}
         self._asked: list[_Question | Mark] = []  # a mark: the agent asks nothing here, whatever its prompt
-        self._known: dict[tuple[int, str], Mark] = {}
+        self._known: dict[tuple[int, bytes], Mark] = {}
         self._places: dict[str, frozenset[int]] = {}
 
     async def prepared(self) -> bool:
         """Ask every agent for its questions; are they such that they can be marked here?"""
-        _worked_out.clear()
         for unit in self.units:
             spec = unit.spec
             if spec.eval_adapter or any(wanted["grader"] == "llm_judge" for wanted in unit.case.expect):
@@ -114,22 +90,22 @@ class OfflineScreen:
 
     async def marks(self, text: str, places: Iterable[int]) -> dict[int, Mark]:
         """The marks of a text."""
-        found, rules = {}, dict[str, Rules]()
+        found, asked = {}, dict[str, Rules]()
         for place in places:
             unit, question = self.units[place], self._asked[place]
             if isinstance(question, Mark):
                 found[place] = question
                 continue
             name = unit.spec.name
-            if name not in rules:
-                rules[name] = _Remembering(self._values(unit.spec, text))
-            analyst = chosen(self._agents[name][1].offline.analysts, rules[name], question.payload)
+            if name not in asked:
+                asked[name] = Rules(self._values(unit.spec, text))
+            analyst = chosen(self._agents[name][1].offline.analysts, asked[name], question.payload)
             self.spent += 1
             if analyst is None:  # an edit took the prompt's rules away
                 found[place] = Mark(False, 0.0, (UNKNOWN_TASK,))
                 continue
-            answer = analyst.answer(rules[name], question.payload)
-            key = (place, json.dumps(answer, sort_keys=True, default=str))
+            answer = analyst.answer(asked[name], question.payload)
+            key = (place, orjson.dumps(answer, option=orjson.OPT_SORT_KEYS, default=str))
             if key not in self._known:
                 fit = answer if question.schema is None else fitted(answer, question.schema)
                 self._known[key] = await self._marked(unit, fit)
