@@ -33,7 +33,9 @@ def _memory() -> str | None:
     return "/dev/shm" if roomy and usable else None
 
 
-if memory := _memory():  # half of the system's time otherwise goes into small files that nobody will read again
+if (
+    memory := _memory()
+):  # half of the system's time otherwise goes into small files that nobody will read again
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
 
 # A busy machine is no reason to fail: nothing here is timed.
