@@ -75,12 +75,14 @@ class Exam:
     shown_as: Mapping[str, Case]
 
     def put(self, tree: Path) -> None:
-        """Make a tree one in which the exam can be sat: the agent's suite without answers, and no other."""
+        """Make a tree one in which the exam can be sat: the agent's cases without answers, and nobody else's."""
         strip(tree)
-        shutil.rmtree(tree / SUITES)
-        rows = [{"id": name, "input": case.input, "expect": _ANY} for name, case in self.shown_as.items()]
-        write_suite(Repo(tree), self.suite.path, rows)
-        pin(Repo(tree), [self.suite.path])
+        shown = [{"id": name, "input": case.input, "expect": _ANY} for name, case in self.shown_as.items()]
+        there = _suites(tree)  # the manifest names them all
+        for path in there:
+            rows = shown if path == Path(self.suite.path) else [{"id": "none", "input": {}, "expect": _ANY}]
+            write_suite(Repo(tree), path, rows)
+        pin(Repo(tree), there)
 
     def graded(self, result: bytes | None) -> Graded | None:
         """What was answered in there, by the graders that need no model; None when there is no readable result."""
@@ -108,11 +110,15 @@ def strip(tree: Path) -> None:
     """Take out of a tree all that tells what a right answer is; its suites keep their cases."""
     for path in TELLING:
         shutil.rmtree(tree / path) if (tree / path).is_dir() else (tree / path).unlink(missing_ok=True)
-    there = [SUITES / file.name for file in sorted((tree / SUITES).glob("*.jsonl"))]
+    there = _suites(tree)
     for path in there:
         rows = [json.loads(line) for line in (tree / path).read_bytes().splitlines()]
         write_suite(Repo(tree), path, [{**row, "expect": _ANY} for row in rows])
     pin(Repo(tree), there)
+
+
+def _suites(tree: Path) -> list[Path]:
+    return [SUITES / file.name for file in sorted((tree / SUITES).glob("*.jsonl"))]
 
 
 def _second_sample(root: Path, suite: Suite) -> Iterable[Case]:

@@ -45,14 +45,15 @@ def make(root: Path) -> Path:
     world.put(root, prompt, (world.TREE / "agents/prompts/meta_system.md").read_text())
     agents = [
         {"name": "level", "inputs": "numbers", "sandbox_editable": True, **LEVEL},
-        {"name": "other", "inputs": "numbers", **LEVEL},
+        {"name": "other", "inputs": "numbers", **LEVEL, "eval_suite": "eval/suites/other.jsonl"},
         {"name": "meta_agent", "prompt": prompt, "eval_suite": LEVEL["eval_suite"], **META},
     ]
     world.manifest(root, agents, protected_paths=PROTECTED)
     world.put(root, "agents/inputs/numbers.json", "{}")
     world.put(root, "tests/test_level.py", "def test_it() -> None: ...\n")
     world.put(root, ".github/workflows/ci.yml", "on: push\n")
-    world.suite(root, "level", map(case, range(CASES)))
+    for name in ("level", "other"):
+        world.suite(root, name, map(case, range(CASES)))
     return world.template(root)
 
 
