@@ -140,8 +140,9 @@ class Call:
         except openai.APIConnectionError as problem:
             return replies.unreachable(model, base_url, problem.__cause__)
         except TooLarge as problem:
+            # Far more than was asked for is a server gone wrong: no prompt is to blame, so no arm loses by it.
             self.tally.text = problem.head
-            raise unparsable(str(problem), problem.head) from problem
+            raise LLMError(str(problem), "provider", raw=problem.head[:MAX_PARSE_ERROR]) from problem
 
     def _refused(self, model: str, request: dict[str, Any], problem: openai.APIStatusError) -> Failure:
         """A refusal may say how to ask better: that is remembered for every later call of this model."""

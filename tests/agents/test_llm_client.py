@@ -430,11 +430,11 @@ def test_a_filtered_answer_is_a_parse_error() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 500])
-def test_an_output_of_5_mb_is_refused_and_only_its_start_kept(status: int, root: Path) -> None:
+def test_an_output_of_5_mb_is_the_endpoints_fault_and_only_its_start_is_kept(status: int, root: Path) -> None:
     huge = json.dumps({"signal": "x" * 5_000_000})
     with Loopback([chat(huge, status=status)]) as server:
         problem = fails(server)
-    assert problem.error_kind == "parse"
+    assert problem.error_kind == "provider"
     assert str(wire.MAX_RESPONSE_BYTES) in str(problem)
     assert len(problem.raw or "") == 500
     assert (root / "telemetry/events.jsonl").stat().st_size < 20_000
