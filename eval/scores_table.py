@@ -37,11 +37,11 @@ def scores(repo: Repo) -> Scores:
 
 def silence(cases: Sequence[Case]) -> dict[str, float]:
     """By split, the share of cases that an empty answer passes."""
-    from eval.grading.graders import passes_empty
+    from eval.grading.graders import passes
 
     halves = {half: [case for case in cases if case.split == half] for half in SPLITS}
     return {
-        half: sum(passes_empty(case.expect, case.threshold) for case in own) / len(own)
+        half: sum(passes(case.expect, [], case.threshold) for case in own) / len(own)
         for half, own in halves.items()
         if own
     }

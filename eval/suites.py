@@ -69,7 +69,7 @@ def _settle(repo: Repo, paths: list[Path], args: argparse.Namespace) -> int:
 
 def _row(repo: Repo, path: Path) -> dict[str, Any]:
     from eval.grading.suite import Case, Suites, splits
-    from eval.grading.trivial import empty_baseline
+    from eval.grading.trivial import trivial_baselines
 
     cases: tuple[Case, ...] = ()
     problem = None
@@ -83,7 +83,7 @@ def _row(repo: Repo, path: Path) -> dict[str, Any]:
         "cases": len(cases),
         **{half: len(own) for half, own in parts.items()},
         "families": {half: len({case.family for case in own}) for half, own in parts.items()},
-        "empty_baseline": plain(empty_baseline(cases)),
+        "trivial": plain(trivial_baselines(cases)),
         "problem": problem,
     }
 
@@ -92,22 +92,26 @@ def _line(row: dict[str, Any]) -> str:
     if row["problem"]:
         return f"{row['suite']}: {row['problem']}"
     halves = ", ".join(f"{row[half]} {half} of {count} families" for half, count in row["families"].items())
-    return f"{row['suite']}: {row['cases']} cases ({halves}), as pinned; an empty answer passes {_empty(row)}"
+    passed = "; ".join(_passed(name, found) for name, found in row["trivial"].items())
+    return f"{row['suite']}: {row['cases']} cases ({halves}), as pinned; always {passed}"
 
 
-def _empty(row: dict[str, Any]) -> str:
-    rates = [(half, found["pass_rate"]) for half, found in row["empty_baseline"].items()]
-    return ", ".join(f"{100 * rate:.0f} % of {half}" for half, rate in rates if rate is not None)
+def _passed(answer: str, found: dict[str, Any]) -> str:
+    rates = [(half, one["pass_rate"]) for half, one in found.items()]
+    told = ", ".join(f"{100 * rate:.0f} % of {half}" for half, rate in rates if rate is not None)
+    return f"{answer} passes {told}"
 
 
 def _trivial(row: dict[str, Any]) -> list[str]:
-    """A warning, if the empty answer passes most of either half."""
+    """A warning for each answer that passes most of either half, whatever was asked."""
     from eval.grading.trivial import TRIVIAL
 
-    if not any((found["pass_rate"] or 0) > TRIVIAL for found in row["empty_baseline"].values()):
-        return []
-    mend = "read pass rates against that, or add cases that expect something"
-    return [f"{row['suite']}: an empty answer passes {_empty(row)}: {mend}"]
+    mend = "read pass rates against that, or add cases that expect something else"
+    return [
+        f"{row['suite']}: always answering {_passed(name, found)}: {mend}"
+        for name, found in row["trivial"].items()
+        if any((one["pass_rate"] or 0) > TRIVIAL for one in found.values())
+    ]
 
 
 if __name__ == "__main__":

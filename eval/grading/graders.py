@@ -48,6 +48,7 @@ _JSON_START = re.compile(r"[{\[]")
 _SEGMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 Scored = tuple[float, str]
+Segments = tuple[str | tuple[tuple[str, str], ...], ...]
 
 
 class _Missing:
@@ -90,15 +91,15 @@ def grade(
     return combine([given.get(at) or grade_part(one, output) for at, one in enumerate(expect)], threshold)
 
 
-def passes_empty(expect: Sequence[Mapping[str, Any]], threshold: float = PASS) -> bool:
-    """Whether who says nothing passes this case: the baseline that pass rates are read against. No judge is asked."""
+def passes(expect: Sequence[Mapping[str, Any]], output: Any, threshold: float = PASS) -> bool:
+    """Whether this answer passes, of which nobody knows what it is worth. No judge is asked: it convinces none."""
     judged = {
-        at: Part("llm_judge", one.get("path", ""), 0.0, float(one.get("weight", 1.0)), "empty")
+        at: Part("llm_judge", one.get("path", ""), 0.0, float(one.get("weight", 1.0)), "not asked")
         for at, one in enumerate(expect)
         if one["grader"] == "llm_judge"
     }
     try:
-        return grade(expect, [], threshold, judged).ok
+        return grade(expect, output, threshold, judged).ok
     except own.GraderError:  # one that was made for something passes nothing
         return False
 
@@ -143,11 +144,12 @@ def combine(parts: Sequence[Part], threshold: float = PASS) -> Grade:
 
 def find(value: Any, path: str) -> Any:
     """The value at a path, or MISSING; a `*` gives a list (with MISSING where an item lacks the rest)."""
-    return _walk(value, _segments(path))
+    return _walk(value, segments(path))
 
 
 @functools.lru_cache(maxsize=4096)
-def _segments(path: str) -> tuple[str | tuple[tuple[str, str], ...], ...]:
+def segments(path: str) -> Segments:
+    """The steps of a path: keys, indexes and `*` as they are, a selector as pairs."""
     return tuple(match[2] or _selector(match[1]) for match in _SEGMENT.finditer(path))
 
 
@@ -156,15 +158,15 @@ def _selector(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((key.strip(), wanted.strip()) for key, _, wanted in pairs)
 
 
-def _walk(value: Any, segments: Sequence[str | tuple[tuple[str, str], ...]]) -> Any:
-    for position, segment in enumerate(segments):
+def _walk(value: Any, path: Segments) -> Any:
+    for position, segment in enumerate(path):
         if isinstance(segment, tuple):
             items = value if isinstance(value, list) else []
             value = next((item for item in items if _selected(item, segment)), MISSING)
         elif segment == "*":
             if not isinstance(value, list):
                 return MISSING
-            return [_walk(item, segments[position + 1 :]) for item in value]
+            return [_walk(item, path[position + 1 :]) for item in value]
         elif ":" in segment:
             joined = [_step(value, key) for key in segment.split(":")]
             return MISSING if all(field is MISSING for field in joined) else joined
@@ -338,7 +340,7 @@ def _key(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(_without_missing(value), ensure_ascii=False)
 
 
 def _show(value: Any) -> str:

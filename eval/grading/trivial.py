@@ -1,21 +1,31 @@
-"""What an agent gains by always answering nothing: the floor that pass rates are read against. Pure."""
+"""What an agent gains by always giving the same answer: the floor that pass rates are read against. Pure.
+
+Three such answers are tried with the real graders. `nothing` is no item at all; `everything` names all that any case
+expects, each label in one list, each term in one text; `most common` is what most cases expect, of those that expect
+anything. They are made from the expectations alone: every wanted value at the path where it is looked for.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from eval.grading.graders import passes_empty
+from eval.grading.graders import Segments, passes, segments
 from eval.grading.suite import Case, splits
 
-TRIVIAL: Final = 0.5  # a suite of which nothing passes more than this share tells little apart
+TRIVIAL: Final = 0.5  # a suite of which a trivial answer passes more than this share tells little apart
+NOTHING: Final = "nothing"
+MOST = 200  # values or terms of one place in `everything`, the most common ones
+
+Places = dict[str, list[Any]]  # by path; a place that takes one value has one
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """How many cases the empty answer passes."""
+    """How many cases such an answer passes."""
 
     passed: int
     total: int
@@ -23,11 +33,99 @@ class Baseline:
 
 
 def empty_baseline(cases: Collection[Case]) -> dict[str, Baseline]:
-    """By split, with the real graders."""
+    """What answering nothing passes, by split."""
+    return _graded(cases, [])
+
+
+def trivial_baselines(cases: Collection[Case]) -> dict[str, dict[str, Baseline]]:
+    """By answer, then by split; one that comes down to nothing is not told twice."""
+    answers = {NOTHING: [], "everything": _everything(cases), "the most common answer": _most_common(cases)}
+    return {name: _graded(cases, one) for name, one in answers.items() if one or name == NOTHING}
+
+
+def _graded(cases: Collection[Case], answer: Any) -> dict[str, Baseline]:
     total = Counter(case.split for case in cases)
-    passed = Counter(case.split for case in cases if passes_empty(case.expect, case.threshold))
+    passed = Counter(case.split for case in cases if passes(case.expect, answer, case.threshold))
     return {half: _baseline(passed[half], total[half]) for half in splits(cases)}
 
 
 def _baseline(passed: int, total: int) -> Baseline:
     return Baseline(passed, total, round(passed / total, 6) if total else None)
+
+
+def _most_common(cases: Iterable[Case]) -> Any:
+    made = (_answer(_wanted(case.expect)) for case in cases)
+    counted = Counter(json.dumps(answer) for answer in made if answer)
+    return json.loads(counted.most_common(1)[0][0]) if counted else []
+
+
+def _everything(cases: Iterable[Case]) -> Any:
+    counted: dict[tuple[str, str], Counter[str]] = {}
+    for case in cases:
+        for path, kind, values in _wanted(case.expect):
+            counted.setdefault((path, kind), Counter()).update(json.dumps(value) for value in values)
+    most = {
+        where: [json.loads(one) for one, _ in found.most_common(1 if where[1] == "one" else MOST)]
+        for where, found in counted.items()
+    }
+    return _answer((path, kind, values) for (path, kind), values in most.items())
+
+
+def _wanted(expect: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, list[Any]]]:
+    """Where something is wanted, whether it is one value, a list or terms of a text, and which."""
+    for part in expect:
+        path, name = part.get("path", ""), part["grader"]
+        if part.get("not") or part.get("read"):
+            continue  # whatever is said there is right, or has to be packed first
+        if name in ("set_f1", "ordering") and part.get("values"):
+            yield path, "list", part["values"]
+        elif name == "contains":
+            yield path, "terms", [*part.get("all", ()), *part.get("any", ())[:1]]
+        elif name in ("exact", "numeric", "band"):
+            allowed = (
+                part["any_of"] if "any_of" in part else [part.get("value", part.get("low", part.get("high")))]
+            )
+            yield path, "one", allowed[:1]
+
+
+def _answer(wanted: Iterable[tuple[str, str, list[Any]]]) -> Any:
+    """An output that says all of this; what does not fit beside the rest is left out."""
+    output: Any = None
+    for path, kind, values in wanted:
+        value = values if kind == "list" else " ".join(map(str, values)) if kind == "terms" else values[0]
+        output = _placed(output, segments(path), value)
+    return [] if output is None else output
+
+
+def _placed(inside: Any, path: Segments, value: Any) -> Any:
+    """The value put at a path, in what is there already."""
+    if not path:
+        return value if inside is None else inside
+    step, rest = path[0], path[1:]
+    if isinstance(step, tuple):
+        return _in_item(inside, dict(step), rest, value)
+    if step == "*":
+        items = list(inside) if isinstance(inside, list) else []
+        for at, one in enumerate(value if isinstance(value, list) else [value]):
+            items[at : at + 1] = [_placed(items[at] if at < len(items) else None, rest, one)]
+        return items
+    if step.isdecimal() and not isinstance(inside, dict):
+        items = list(inside) if isinstance(inside, list) else []
+        items += [{}] * (int(step) + 1 - len(items))
+        items[int(step)] = _placed(items[int(step)] or None, rest, value)
+        return items
+    fields = dict(inside) if isinstance(inside, dict) else {}
+    if ":" in step:
+        return fields | dict(
+            zip(step.split(":"), value if isinstance(value, list) else [value], strict=False)
+        )
+    return fields | {step: _placed(fields.get(step), rest, value)}
+
+
+def _in_item(inside: Any, about: dict[str, str], rest: Segments, value: Any) -> list[Any]:
+    """The value put into the item that reads so; a new one where there is none."""
+    items = list(inside) if isinstance(inside, list) else []
+    reads = (at for at, one in enumerate(items) if isinstance(one, dict) and about.items() <= one.items())
+    at = next(reads, len(items))
+    items[at : at + 1] = [_placed(items[at] if at < len(items) else about, rest, value)]
+    return items

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from eval.grading.graders import passes_empty
+from eval.grading.graders import passes
 from eval.grading.suite import Case, splits
 from eval.grading.trivial import Baseline, empty_baseline
 from eval.trials.trial import Trial
@@ -131,7 +131,7 @@ def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) 
         **plain(_rates(counted)),
         success_rate=_mean(float(trial.ok is True) for trial in counted),
         empty_rate=_mean(
-            float(passes_empty(case.expect, case.threshold))
+            float(passes(case.expect, [], case.threshold))
             for case in (cases[trial.case_id] for trial in counted)
         ),
         errors=errors.total(),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eval import suites
-from eval.grading.graders import grade, passes_empty
+from eval.grading.graders import grade, passes
 from eval.grading.own import GraderError
 from eval.grading.suite import load_suite
 from telemetry.edge import cli
@@ -66,7 +66,7 @@ def test_it_scores_what_is_found_at_its_path(module: str) -> None:
     found = grade(expect, [{"reply": "Please wait."}])
     assert (found.score, found.ok, found.parts[0].reason) == (0.5, False, "manners")
     assert grade(expect, []).parts[0].reason == "missing"
-    assert not passes_empty([{"grader": f"{module}:broken", "path": ""}])
+    assert not passes([{"grader": f"{module}:broken", "path": ""}], [])
 
 
 def test_a_suite_with_one_is_pinned_with_its_source(
