@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -104,17 +105,23 @@ def _warn_unpriced(model: str) -> None:
 
 
 def _listed(price: ModelPrice, usage: Usage) -> float:
-    """The list price of `usage`; flat prices are one multiplication, tiered ones go through the library."""
+    """The list price of `usage`: one multiplication, which the library takes a hundred times as long for."""
     tokens_in, tokens_out, cached = usage.tokens_in or 0, usage.tokens_out or 0, usage.cached or 0
-    rates: list[Any] = [price.input_mtok, price.output_mtok, price.cache_read_mtok]
-    if rates[2] is None:
-        rates[2] = rates[0]
-    # A model with extra units (audio, images, separate thinking prices) is left to the library as well.
-    plain = all(isinstance(rate, int | float) or type(rate).__name__ == "Decimal" for rate in rates)
-    if plain and cached <= tokens_in:
-        fresh, answer, reused = map(float, rates)
+    rates = [_rate(one, tokens_in) for one in (price.input_mtok, price.output_mtok, price.cache_read_mtok)]
+    fresh, answer = rates[:2]
+    reused = fresh if rates[2] is None else rates[2]
+    # A model with extra units (audio, images, separate thinking prices) is left to the library.
+    if fresh is not None and answer is not None and reused is not None and cached <= tokens_in:
         return ((tokens_in - cached) * fresh + tokens_out * answer + cached * reused) / 1e6
     from genai_prices import Usage as ListUsage
 
     counted = ListUsage(input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=cached)
     return float(price.calc_price(counted)["total_price"])
+
+
+def _rate(price: Any, tokens_in: int) -> float | None:
+    """Dollars per million tokens in a call of that many; a tiered price is that of the last tier it exceeds."""
+    if tiers := getattr(price, "tiers", None):
+        beyond = [tier.price for tier in tiers if tokens_in > tier.start]
+        price = beyond[-1] if beyond else price.base
+    return float(price) if isinstance(price, int | float | Decimal) else None

@@ -119,9 +119,9 @@ def endpoint() -> Iterator[str]:
 
 def used(*arguments: str, url: str = "") -> Used:
     """Run Python to its end."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "GITHUB_"))
-    }
+    # Bytecode as on anybody's machine: else only our side would be compiled anew each time.
+    without = ("OPENAI_", "GITHUB_", "PYTHONDONTWRITEBYTECODE")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(without)}
     if url:
         environment |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
     start = time.perf_counter()

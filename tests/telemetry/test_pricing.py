@@ -10,9 +10,12 @@ from telemetry.record.pricing import Override, Usage, cost, is_priced, price_lis
 
 
 @pytest.mark.parametrize(
-    "model", ["gpt-4.1-mini", "gpt-4.1-mini-2025-04-14", "gpt-4o", "claude-sonnet-4-5", "gemini-2.5-pro"]
+    "model", ["gpt-4.1-mini", "gpt-4.1-mini-2025-04-14", "gpt-6-luna", "claude-sonnet-4-5", "gemini-2.5-pro"]
 )
-@pytest.mark.parametrize(("fresh", "cached", "out"), [(1000, 0, 100), (1000, 400, 0), (300_000, 0, 9000)])
+@pytest.mark.parametrize(
+    ("fresh", "cached", "out"),
+    [(1000, 0, 100), (1000, 400, 0), (200_000, 9, 1), (272_000, 0, 50), (272_001, 50, 9000)],
+)
 def test_list_prices_agree_with_the_library(model: str, fresh: int, cached: int, out: int) -> None:
     ours = cost(model, Usage(tokens_in=fresh, tokens_out=out, cached=cached))
     theirs = calc_price(
