@@ -33,6 +33,7 @@ def parser() -> cli.Parser:
     add("name", nargs="?", metavar="NAME", help=named)
     add("--inputs", metavar="WHERE", help="file:PATH, call:MODULE:FUNCTION, http:URL or a kind of the domain")
     add("--by-day", metavar="COL", help="the column with a row's date: an agent gets one day's rows")
+    add("--json-path", metavar="PATH", help="of http:URL: where in its JSON the rows are, such as data.rows")
     add(
         "--from",
         dest="source",
@@ -60,8 +61,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         return _clear_example(args, repo)
     made, written = scaffold(repo, args)
     steps = next_steps(repo, args.name)
-    rows = [where] if args.inputs and (where := args.inputs.removeprefix("file:")) != args.inputs else []
-    keep = f"git add {shlex.join([*map(str, written), *rows])} && git commit -m 'Add {args.name}'"
+    keep = f"git add {shlex.join(map(str, [*written, *_own(args.inputs or '')]))} && git commit -m 'Add {args.name}'"
     lost = made.left_out.lines()
     told = [
         f"{args.name} is ready, {len(made.cases)} cases:",
@@ -74,6 +74,14 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     value |= {"left_out": made.left_out.lines(most=10**9), "notes": list(made.notes)}
     cli.tell(args, value | {"next": list(steps.values()), "keep": keep}, *told)
     return cli.OK
+
+
+def _own(inputs: str) -> list[str]:
+    """What of the user's the new agent reads: the file of its rows, or the code that gives them."""
+    how, _, where = inputs.partition(":")
+    if how == "call":
+        return [where.partition(":")[0].replace(".", "/") + ".py"]
+    return [where] if how == "file" else []
 
 
 def _clear_example(args: argparse.Namespace, repo: Repo) -> int:
@@ -131,7 +139,7 @@ def scaffold(repo: Repo, args: argparse.Namespace) -> tuple[Imported, list[Path]
     if not NAME.fullmatch(name):
         raise BadInput(f"NAME {name!r}: must be a-z, 0-9 and _, start with a letter, at most 64 characters")
     domain = load_domain(load_manifest(repo).domain)
-    feed = feed_of(args.inputs, args.by_day) if args.inputs else None
+    feed = feed_of(args.inputs, args.by_day, args.json_path) if args.inputs else None
     title = name.replace("_", " ").capitalize()
     if not args.source:
         for flag in ("input", "expected", "family", "match", "prompt_file"):

@@ -19,6 +19,7 @@ from agents.manifest.code import load_code
 from agents.sources import rows
 from agents.sources.source import Payload, Source, SourceError
 from agents.sources.web import Web, decoded
+from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH
 
 DAY_S: Final = 86_400.0
@@ -78,20 +79,29 @@ class Function:
     def days(self) -> Sequence[str]:
         if self.feed.days is None:
             return ()
-        try:
-            found = load_code(self.feed.days, "inputs.days")()
-        except Exception as problem:  # the user's code; told on the rows of those who need it
-            raise SourceError(f"{self.feed.days}: {type(problem).__name__}: {problem}") from problem
+        found = _called(self.feed.days, "inputs.days")
         if not isinstance(found, list | tuple) or not all(isinstance(day, str) for day in found):
             raise SourceError(f"{self.feed.days}: must return a list of days such as 2026-03-02")
         return sorted(found)
 
     def load(self, kind: str, as_of: str | None = None) -> Payload:
         day = as_of or str(datetime.now(UTC).date())
-        found = load_code(str(self.feed.call), "inputs.call")(day)
+        found = _called(str(self.feed.call), "inputs.call", day)
         if isinstance(found, list | tuple):
             return payload(rows.checked(list(found), self.feed.name, self.feed.fields), day)
         return payload(found, day, self.feed.name)
+
+
+def _called(function: str, where: str, *given: str) -> Any:
+    """What the user's function gives; whatever it raises is told on the rows of those who need it."""
+    try:
+        return load_code(function, where)(*given)
+    except SourceError:
+        raise
+    except BadInput as problem:
+        raise SourceError(str(problem)) from problem
+    except Exception as problem:
+        raise SourceError(f"{function}: {type(problem).__name__}: {problem}") from problem
 
 
 def payload(value: Any, day: str | None, where: str = "") -> Payload:

@@ -264,7 +264,8 @@ def _held(terms: Sequence[str], found: Any, wanted: Mapping[str, Any]) -> list[s
 def regex(found: Any, wanted: Mapping[str, Any]) -> Scored:
     if found is MISSING:
         return 0.0, "missing"
-    hit = re.search(wanted["pattern"], _text(found)[:MAX_TEXT])
+    with own.limited(f"pattern {wanted['pattern']}"):
+        hit = re.search(wanted["pattern"], _text(found)[:MAX_TEXT])
     return (1.0, "found") if hit else (0.0, f"{_show(found)} does not match {wanted['pattern']}")
 
 

@@ -5,13 +5,16 @@
 
 It is checked when the suite is pinned: it can be imported, says the same twice, and stays within 0..1 on the values
 below (one that it was not made for may raise). Its source is pinned with the suite: a score means nothing if the
-grader moved under it. A grader that raises in a trial makes that trial inconclusive; it is nobody's loss.
+grader moved under it. A grader that raises in a trial, or never ends, makes it inconclusive: nobody's loss.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from agents.manifest.code import code_hash, load_code
@@ -30,6 +33,8 @@ PROBES: Final[Sequence[Any]] = (
     {"id": "a"},
 )
 
+LIMIT_S: Final = 2.0  # of computing, that a grader or a pattern may take over one answer
+
 Scored = tuple[float, str]
 
 
@@ -37,6 +42,29 @@ class GraderError(Exception):
     """A grader of one's own gave no score; the message names it."""
 
     error_kind = "source"  # not the agent's fault
+
+
+@contextmanager
+def limited(what: str) -> Iterator[None]:
+    """Stop what computes too long over a model's text: a catastrophic pattern would never end.
+
+    By a signal, which is all that a regular expression at work heeds; signals reach the main thread, where trials are
+    graded, and no other.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise GraderError(f"{what}: no score after {LIMIT_S:g} s of computing")
+
+    before = signal.signal(signal.SIGVTALRM, late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def is_own(name: str) -> bool:
@@ -48,7 +76,10 @@ def graded(name: str, found: Any, wanted: Mapping[str, Any]) -> Scored:
     """The score that the grader gives, with its reason."""
     grader = load_code(name, "grader")
     try:
-        said = grader(found, wanted)
+        with limited(f"grader {name}"):
+            said = grader(found, wanted)
+    except GraderError:
+        raise
     except Exception as problem:
         raise GraderError(f"grader {name}: {type(problem).__name__}: {problem}") from problem
     score, reason = said if isinstance(said, tuple) and len(said) == 2 else (said, "")

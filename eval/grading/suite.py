@@ -241,7 +241,9 @@ def _parsed(line: bytes) -> Any:
 
 def _check(row: Any, where: str, *, fine: bool) -> None:
     for fault in () if fine else faults(read_schema(SCHEMA), row):
-        raise BadInput(f"{where}: {fault.at('case')}: {fault.said[:300]}")
+        shape = fault.rule.get("description") if fault.keyword == "pattern" else None
+        said = f"must be {shape}, not {fault.value!r}" if shape else fault.said
+        raise BadInput(f"{where}: {fault.at('case')}: {said[:300]}")
     for number, wanted in enumerate(row["expect"]):
         if own.is_own(wanted["grader"]) and (told := own.problem(wanted["grader"], wanted)):
             raise BadInput(f"{where}: expect.{number}.grader: {told}")

@@ -6,7 +6,7 @@ number, else one label for all) and labels its cases by that rule: to be replace
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +23,13 @@ _GIVEN: Final = load_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
 Row = Mapping[str, Any]
 
 
-def feed_of(said: str, by_day: str | None) -> Feed | None:
+def feed_of(said: str, by_day: str | None, json_path: str | None) -> Feed | None:
     """The feed that `file:PATH`, `call:MODULE:FUNCTION` or `http:URL` names; None for a kind of the domain."""
     how, _, where = said.partition(":")
     if how in ("http", "https") and where.startswith("//"):
         how, where = "http", said
+    if json_path and how != "http":
+        raise BadInput(f"--json-path {json_path}: only with --inputs http:...")
     if how not in ("file", "call", "http"):
         if by_day:
             raise BadInput(f"--by-day {by_day}: only with --inputs file:... or http:...")
@@ -36,7 +38,7 @@ def feed_of(said: str, by_day: str | None) -> Feed | None:
         raise BadInput(
             f"--inputs {said}: must be file:PATH, call:MODULE:FUNCTION, http:URL or a kind of the domain"
         )
-    return made(Feed, {how: where, "by_day": by_day})
+    return made(Feed, {how: where, "by_day": by_day, "json_path": json_path or ""})
 
 
 def from_feed(feed: Feed, root: Path, title: str) -> Imported:
@@ -44,10 +46,12 @@ def from_feed(feed: Feed, root: Path, title: str) -> Imported:
     try:
         given = open_feed(feed, root).load(feed.name)
     except SourceError as problem:
-        raise BadInput(f"--inputs {feed.name}: {problem}") from None
+        raise BadInput(f"--inputs: {problem}") from None
     rows = [row for row in given.get("items") or () if isinstance(row, dict)]
     if not rows:
-        raise BadInput(f"--inputs {feed.name}: no rows to start from (a list of objects, or items: [...])")
+        there = next(_lists(given), "") if feed.http else ""
+        instead = f"those at {there}? --json-path {there}" if there else "a list of objects, or items: [...]"
+        raise BadInput(f"--inputs {feed.name}: no rows to start from ({instead})")
     names, numbers = _name(rows), _numbers(rows)
     if numbers:
         return _by_size(feed, title, rows[:ROWS], names, numbers[0])
@@ -87,6 +91,15 @@ def _by_label(feed: Feed, title: str, rows: Sequence[Row], names: str) -> Import
     ]
     labels = {"type": "string", "enum": ["urgent", "other"]}
     return Imported([prompt], {names: _type(rows, names), "label": labels}, cases)
+
+
+def _lists(value: Any, path: str = "") -> Iterator[str]:
+    """Where lists of objects stand in an answer, the outermost first."""
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        yield path
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from _lists(one, f"{path}.{name}".removeprefix("."))
 
 
 def _case(number: int, row: Row) -> Case:

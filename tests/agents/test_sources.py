@@ -170,6 +170,8 @@ def test_a_function_is_given_the_day(root: Path, monkeypatch: pytest.MonkeyPatch
     assert loaded(root, Feed(call="loading_tickets:one"), "2026-03-01") == {"as_of": "2026-03-01", "open": 3}
     told = refused(root, Feed(call="loading_tickets:load", days="loading_tickets:broken"))
     assert told == "loading_tickets:broken: ConnectionError: no route"
+    told = refused(root, Feed(call="loading_tickets:broken"))
+    assert told.startswith("loading_tickets:broken: TypeError: broken() takes 0 positional arguments")
     told = refused(root, Feed(call="loading_tickets:wrong"))
     assert told == "call:loading_tickets:wrong: row 2: must be an object, not 'T-2'"
 

@@ -21,6 +21,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import here
 from tests.worlds import tickets, world
+from tests.worlds.loopback import Loopback, as_json
 
 
 @pytest.fixture
@@ -288,6 +289,28 @@ def test_a_starter_stands_on_the_rows_that_the_agent_will_read(
 def test_rows_that_are_not_there_are_told(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert scaffold.main(["queue", "--inputs", "file:data/none.csv"]) == cli.BAD_INPUT
     assert "data/none.csv: No such file or directory" in capsys.readouterr().err
+
+
+def test_rows_deep_in_the_answer_of_an_address_are_found(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": f"t{n}", "urgency": n} for n in range(8)]
+    with Loopback([as_json({"meta": {"n": 8}, "data": {"rows": rows}})]) as server:
+        command = ["queue", "--inputs", f"http:{server.url}/tickets"]
+        assert scaffold.main(command) == cli.BAD_INPUT
+        assert "(those at data.rows? --json-path data.rows)" in capsys.readouterr().err
+        assert scaffold.main([*command, "--json-path", "data.rows", "--quiet"]) == cli.OK
+    assert harness.main(["--agent", "queue", "--json", "--quiet"]) == cli.OK
+    assert json.loads(capsys.readouterr().out)["agents"]["queue"]["passed"] == 8
+
+
+def test_code_that_gives_the_rows_is_kept_with_the_agent(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(checkout))
+    world.put(checkout, "queue_rows.py", "def load(day):\n    return [{'id': 't1', 'urgency': 4}]\n")
+    assert scaffold.main(["queue", "--inputs", "call:queue_rows:load", "--json"]) == cli.OK
+    assert "queue_rows.py && git commit" in json.loads(capsys.readouterr().out)["keep"]
 
 
 def test_a_prompt_that_no_file_can_hold_is_refused(root: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from eval import suites
+from eval.grading import own
 from eval.grading.graders import grade, passes
 from eval.grading.own import GraderError
 from eval.grading.suite import load_suite
@@ -36,6 +37,10 @@ def vandal(found, wanted):
 
 def broken(found, wanted):
     raise KeyError("x")
+
+def endless(found, wanted):
+    while True:
+        wanted = dict(wanted)
 
 NOT = 3
 """
@@ -109,3 +114,13 @@ def test_one_that_fails_in_a_trial_says_so(module: str) -> None:
     with pytest.raises(GraderError, match="AttributeError") as caught:
         grade(case(f"{module}:polite")["expect"], [{"reply": 3}])
     assert caught.value.error_kind == "source", "the trial is inconclusive, not lost"
+
+
+@pytest.mark.parametrize("wanted", [{"grader": "endless"}, {"grader": "regex", "pattern": "^(a+)+$"}])
+def test_one_that_does_not_end_is_ended(
+    module: str, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, str]
+) -> None:
+    monkeypatch.setattr(own, "LIMIT_S", 0.02)
+    name = wanted["grader"] if "pattern" in wanted else f"{module}:{wanted['grader']}"
+    with pytest.raises(GraderError, match=r"no score after 0\.02 s of computing"):
+        grade([{**wanted, "grader": name}], "a" * 40 + "!")
