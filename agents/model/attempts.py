@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from agents.model import reply as replies
 from agents.model.answer import Unusable, parse
@@ -13,13 +13,10 @@ from agents.model.call import Completion, LLMError
 from agents.model.pace import Flight, Pace
 from agents.model.reply import Failure, Reply, Tally
 from agents.model.request import Dialect, Question, adapted, answer_limit, body
-from agents.model.sdk import TooLarge, Wire, sdk
+from agents.model.wire import Response, TooLarge, Unreachable, Wire
 from telemetry.edge.files import MANIFEST
 from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut
 from telemetry.record import pricing
-
-if TYPE_CHECKING:
-    import openai
 
 CHARS_PER_TOKEN = 3  # to foresee the price of a prompt; English has about 4, so this errs to the dear side
 FITS_CHARS_PER_TOKEN = 4  # to foresee that it cannot fit: errs to the side of asking
@@ -126,32 +123,31 @@ class Call:
 
     async def _posted(self, question: Question) -> Reply | Failure:
         """What comes of one request."""
-        openai, model, base_url = sdk(), question.model, self.to.base_url
+        model, base_url = question.model, self.to.base_url
         request = body(self.to.dialect(model), question)
         self.tally.temperature = request.get("temperature")
         try:
             response = await self.wire.post(request)
-            self.pace.answered(self.flight, question.timeout_s)
-            return replies.read(response, model=model, base_url=base_url)
-        except openai.APIStatusError as problem:
-            self.pace.answered(self.flight, question.timeout_s)
-            self.tally.request_id = problem.request_id
-            return self._refused(model, request, problem)
-        except openai.APIConnectionError as problem:
-            return replies.unreachable(model, base_url, problem.__cause__)
+        except Unreachable as problem:
+            return replies.unreachable(model, base_url, problem)
         except TooLarge as problem:
             # Far more than was asked for is a server gone wrong: no prompt is to blame, so no arm loses by it.
             self.tally.text = problem.head
             raise LLMError(str(problem), "provider", raw=problem.head[:MAX_PARSE_ERROR]) from problem
+        self.pace.answered(self.flight, question.timeout_s)
+        if 200 <= response.status < 300:
+            return replies.read(response, model=model, base_url=base_url)
+        self.tally.request_id = response.headers.get("x-request-id")
+        return self._refused(model, request, response)
 
-    def _refused(self, model: str, request: dict[str, Any], problem: openai.APIStatusError) -> Failure:
+    def _refused(self, model: str, request: dict[str, Any], response: Response) -> Failure:
         """A refusal may say how to ask better: that is remembered for every later call of this model."""
-        status, headers = problem.status_code, problem.response.headers
-        failure = replies.of_status(status, problem.body, headers, model=model, base_url=self.to.base_url)
+        status, answer = response.status, replies.told(response.content)
+        failure = replies.of_status(status, answer, response.headers, model=model, base_url=self.to.base_url)
         if failure.kind == "agent":
             return failure
-        words = replies.said(problem.body)
-        better = adapted(self.to.dialect(model), request, status, words, problem.param)
+        words, param = replies.said(answer), replies.part(answer, "param")
+        better = adapted(self.to.dialect(model), request, status, words, param)
         if better is not None:
             self.to.learn(model, better)
             return replace(failure, learnt=True)

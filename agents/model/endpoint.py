@@ -14,8 +14,8 @@ from agents.model.attempts import Call
 from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, Message, asking, log_call
 from agents.model.request import Dialect, Question, dialect_of
-from agents.model.sdk import Address, Wire
 from agents.model.settings import CONCURRENCY, MAX_TOKENS, TEMPERATURE, TIMEOUT_S, UNSAID, ModelSettings
+from agents.model.wire import Address, Wire
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST
 from telemetry.edge.text import remember
@@ -142,7 +142,7 @@ class OpenAIModel:
 
         wire = self._wires.pop(asyncio.get_running_loop(), None)
         if wire is not None:
-            await wire.client.close()
+            await wire.close()
 
     def _connected(self) -> Wire:
         import asyncio

@@ -16,8 +16,7 @@ from telemetry.edge.text import hidden
 from telemetry.record import pricing
 
 if TYPE_CHECKING:
-    import httpx2
-
+    from agents.model.wire import Response, Unreachable
 
 FIRST_WAIT_S = 0.5  # before the first retry; doubled for each further one
 MAX_WAIT_S = 8.0  # of our own accord; Retry-After may ask for more
@@ -46,7 +45,7 @@ class Reply:
     reported_usd: float | None  # some providers (OpenRouter) say what a call cost
 
 
-def read(response: httpx2.Response, *, model: str, base_url: str) -> Reply | Failure:
+def read(response: Response, *, model: str, base_url: str) -> Reply | Failure:
     """The reply in a response of status 200, or why there is none."""
     import orjson
 
@@ -141,7 +140,7 @@ def of_status(
     status: int, answer: object, headers: Mapping[str, str], *, model: str, base_url: str
 ) -> Failure:
     """The failure that an HTTP status and its body tell of; `answer` is the body, or its `error` part."""
-    words, code = said(answer), _code(answer)
+    words, code = said(answer), part(answer, "code")
     quote = f": {words}" if words else ""
     if status in (401, 403):
         said_so = f"{base_url} refuses the key (HTTP {status}); set OPENAI_API_KEY"
@@ -149,7 +148,7 @@ def of_status(
     if status == 429 and code == "insufficient_quota":
         said_so = f"the account behind OPENAI_API_KEY has no quota left{quote}"
         return Failure(f"{model}: {said_so}", "rate_limit")
-    if _OVERFLOW.search(f"{code} {_kind(answer)} {words}"):
+    if _OVERFLOW.search(f"{code} {part(answer, 'type')} {words}"):
         then = f"; write context_tokens of its `model:` into {MANIFEST}, and it is foreseen"
         return Failure(f"the prompt is longer than {model} can read{quote}{then}", "agent")
     if code == "model_not_found" or (status in (400, 404) and "model" in words.lower() and model in words):
@@ -166,12 +165,10 @@ def of_status(
     return Failure(f"{model}: HTTP {status}{quote}", kind, retry, wait, billed, overload)
 
 
-def unreachable(model: str, base_url: str, reason: BaseException | None) -> Failure:
+def unreachable(model: str, base_url: str, reason: Unreachable) -> Failure:
     """No connection, or one that broke before a whole answer came."""
-    why = " ".join(str(reason or "").split()) or type(reason).__name__
-    said_so = f"{model}: no answer from {base_url} ({why}); set OPENAI_BASE_URL if it is wrong"
-    # Who could not connect sent nothing.
-    return Failure(said_so, "provider", retry=True, billed=not type(reason).__name__.startswith("Connect"))
+    said_so = f"{model}: no answer from {base_url} ({reason}); set OPENAI_BASE_URL if it is wrong"
+    return Failure(said_so, "provider", retry=True, billed=reason.sent)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -198,6 +195,16 @@ def wait_s(failure: Failure, retries_done: int, first_wait_s: float, chance: flo
     return min(MAX_WAIT_S, first_wait_s * 2.0**retries_done) * (0.5 + 0.5 * chance)
 
 
+def told(content: bytes) -> object:
+    """The body of a refusal: JSON, or whatever else came."""
+    import orjson
+
+    try:
+        return orjson.loads(content)
+    except ValueError:
+        return content.decode("utf-8", "replace")
+
+
 def said(answer: object) -> str:
     """The endpoint's own words, from the shapes that endpoints use."""
     if isinstance(answer, Mapping):
@@ -208,17 +215,11 @@ def said(answer: object) -> str:
     return hidden(" ".join(str(answer or "").split()))[:SAID_CHARS]
 
 
-def _code(answer: object) -> str | None:
-    return _part(answer, "code")
-
-
-def _kind(answer: object) -> str | None:
-    return _part(answer, "type")
-
-
-def _part(answer: object, name: str) -> str | None:
+def part(answer: object, name: str) -> str | None:
+    """A named part of a refusal, such as its code."""
     inner = answer.get("error", answer) if isinstance(answer, Mapping) else None
-    return str(inner.get(name)) if isinstance(inner, Mapping) else None
+    found = inner.get(name) if isinstance(inner, Mapping) else None
+    return None if found is None else str(found)
 
 
 @dataclass(slots=True)

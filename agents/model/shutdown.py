@@ -7,8 +7,9 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
+from urllib.parse import quote
 
-from agents.model.sdk import Address, Wire
+from agents.model.wire import Address, Wire
 from telemetry.edge.files import SCRATCH, Repo, write_json
 
 WARN_DAYS = 90
@@ -51,7 +52,8 @@ async def _asked(base_url: str, api_key: str, models: Sequence[str]) -> dict[str
     wire = Wire.open(asyncio.get_running_loop(), api_key, Address.of(base_url))
 
     async def ask(model: str) -> None:
-        listed = getattr(await wire.client.models.retrieve(model), "shutdown_date", None)
+        response = await wire.asked("GET", f"/models/{quote(model, safe='')}")
+        listed = json.loads(response.content)["shutdown_date"] if response.status == 200 else None
         if isinstance(listed, str):
             found[model] = str(_day(listed))
 
@@ -61,7 +63,7 @@ async def _asked(base_url: str, api_key: str, models: Sequence[str]) -> dict[str
     except TimeoutError:
         return found
     finally:
-        await wire.client.close()
+        await wire.close()
     return found
 
 

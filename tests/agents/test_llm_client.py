@@ -1,4 +1,4 @@
-"""The client against a server that misbehaves: the real SDK, a real socket, every fault on demand."""
+"""The client against a server that misbehaves: a real socket, every fault on demand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agents.llm_client import ModelOptions, call_llm, model_from_env
-from agents.model import sdk as wire
+from agents.model import wire
 from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, using_model
 from agents.model.endpoint import OpenAIModel

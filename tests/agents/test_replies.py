@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.model.reply import Failure, Reply, Tally, read
+from agents.model.wire import Response
 from telemetry.record import pricing
 
 KEYS = st.sampled_from(
@@ -35,7 +35,7 @@ junk: st.SearchStrategy[Any] = st.recursive(
 
 
 def reading(content: bytes) -> Reply | Failure:
-    return read(httpx2.Response(200, content=content), model="m", base_url="http://h/v1")
+    return read(Response(200, {}, content), model="m", base_url="http://h/v1")
 
 
 @given(st.binary(max_size=100))

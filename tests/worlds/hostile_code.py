@@ -137,7 +137,7 @@ HOSTILE = [
     *(f"from {m} import {h}" for m, parts in _HELD.items() for h in parts if h.isidentifier()),
     *("from random import *", "from . import live", "from .live import Live", "from .. import eval"),
     *(
-        "from agents.model.sdk import client",
+        "from agents.model.wire import Wire",
         "from agents import llm_client",
         "import agents.market.live as x",
     ),

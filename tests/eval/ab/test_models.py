@@ -1,4 +1,4 @@
-"""Another model as challenger: asked through the real SDK, compared under the same prompts, moved to by a branch."""
+"""Another model as challenger: asked over a real socket, compared under the same prompts, moved to by a branch."""
 
 from __future__ import annotations
 
