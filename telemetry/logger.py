@@ -174,7 +174,7 @@ def encode(row: Mapping[str, Any], scan: bool = True) -> bytes:
     return (redact(line.decode()).encode() if scan else line) + b"\n"
 
 
-def append(line: bytes, path: Path | None = None) -> None:
+def append(line: bytes, path: str | Path | None = None) -> None:
     """Append one whole line to the live log; raises OSError, e.g. on a full disk."""
     target = _target() if path is None else os.fspath(path)
     with _lock:

@@ -29,7 +29,7 @@ from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import SEALED, Repo, write_json
-from telemetry.read import parquet, rows, store
+from telemetry.read import parquet, rows, sealed_texts, store
 
 if TYPE_CHECKING:
     from datetime import date
@@ -64,6 +64,7 @@ def seal(repo: Repo, today: date | None = None, at: Callable[[str], None] = _not
         except BlockingIOError:
             raise Stopped("another seal is running") from None
         recover(repo, at)
+        sealed_texts.seal(repo, day)
         now = store.snapshot(repo)
         if now.log is None:
             return Sealed({}, 0, 0, 0)

@@ -64,7 +64,7 @@ def pack(repo: Repo, folder: Path) -> int:
     sealed = [path for path in local.own_sealed(repo) if path.name not in pushed]
     live = (repo / EVENTS).read_bytes() if (repo / EVENTS).exists() else b""
     rows = b"".join(orjson.dumps(event) + b"\n" for event in parquet.events(sealed)) + live
-    parts = {"events": rows, **local.own_lines(repo, DataBranch(repo.root))}
+    parts = {"events": rows, **local.own_lines(repo, DataBranch(repo.root)), "texts": local.own_texts(repo)}
     for name, data in parts.items():
         if data:
             write_atomic(folder / f"{name}.jsonl", data)
@@ -76,6 +76,7 @@ def push(repo: Repo) -> list[str]:
     from telemetry import retention
     from telemetry.branch import local, segments
     from telemetry.branch.remote import DataBranch
+    from telemetry.read import sealed_texts
 
     with local.alone(repo):
         branch = DataBranch(repo.root)
@@ -83,11 +84,11 @@ def push(repo: Repo) -> list[str]:
         today = datetime.now(UTC).date()
         retention.seal(repo, today + timedelta(days=1))
         before, files = local.state(repo), dict[str, bytes]()
-        own = local.own_sealed(repo)
-        for path in own:
+        own = {"events": local.own_sealed(repo), "texts": sealed_texts.files(repo, own=True)}
+        for log, path in ((log, path) for log, paths in own.items() for path in paths):
             if path.name not in before.pushed:
                 data = path.read_bytes()
-                files[segments.name("events", path.parent.name[3:], data, "parquet")] = data
+                files[segments.name(log, path.parent.name[3:], data, "parquet")] = data
         for log, raw in local.own_lines(repo, branch).items():
             if data := segments.checked(log, raw).data:
                 files[segments.name(log, today.isoformat(), data)] = data
@@ -96,7 +97,7 @@ def push(repo: Repo) -> list[str]:
             if files
             else []
         )
-        pushed = tuple(path.name for path in own)
+        pushed = tuple(path.name for paths in own.values() for path in paths)
         local.remember(repo, local.State((*before.segments, *sorted(files)), pushed))
         return new
 

@@ -125,7 +125,7 @@ class Call:
         """What comes of one request."""
         model, base_url = question.model, self.to.base_url
         request = body(self.to.dialect(model), question)
-        self.tally.temperature = request.get("temperature")
+        self.tally.temperature, self.tally.messages = request.get("temperature"), request["messages"]
         try:
             response = await self.wire.post(request)
         except Unreachable as problem:

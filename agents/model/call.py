@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut, redact
 from telemetry.logger import log_event, new_run_id
 from telemetry.record.run import current_run, record_model_call
+from telemetry.texts import keep
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,6 +50,8 @@ class Completion:
     price_list_version: str | None = None
     booked_usd: float | None = None  # what it took of a USD cap: unknown cost counts with its worst case
     repaired: bool = False  # the first answer was invalid; tokens and cost are those of both
+    messages: Sequence[Message] = ()  # as they were sent, those of the repair included
+    first_raw: str | None = None  # the whole answer that had to be repaired
 
 
 class LLMError(Exception):
@@ -173,7 +176,8 @@ def asking() -> Iterator[None]:
         clock.go() if same else clock.loop.call_soon_threadsafe(clock.go)
 
 
-_LOGGED = tuple(field.name for field in fields(Completion) if field.name not in ("data", "raw", "latency_ms"))
+_APART = ("data", "raw", "latency_ms", "messages", "first_raw")
+_LOGGED = tuple(field.name for field in fields(Completion) if field.name not in _APART)
 
 
 def log_call(call: Completion, problem: LLMError | None = None) -> None:
@@ -186,7 +190,19 @@ def log_call(call: Completion, problem: LLMError | None = None) -> None:
     row["model"] = call.model_answered or call.model_asked
     record_model_call(row)
     row["raw_output"], row["raw_output_truncated"] = cut(call.raw, MAX_RAW_OUTPUT)
+    row["messages"] = [
+        {"role": str(message.get("role")), "sha256": keep(_content(message))} for message in call.messages
+    ]
+    row["output_sha256"] = keep(call.raw) if call.raw else None
+    if call.first_raw is not None:
+        row["first_output_sha256"] = keep(call.first_raw)
     if problem is not None:
         row |= {"error": str(problem), "error_kind": problem.error_kind}
     agent, run_id = (run.agent, run.run_id) if run else (NO_AGENT, new_run_id())
     log_event(agent, run_id, call.latency_ms, kind="llm_call", **row)
+
+
+def _content(message: Message) -> str:
+    """The words of a message; parts other than text as the JSON that was sent."""
+    content = message.get("content")
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)

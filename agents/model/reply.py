@@ -6,11 +6,11 @@ import email.utils
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agents.model.call import Completion, LLMError
+from agents.model.call import Completion, LLMError, Message
 from telemetry.edge.files import MANIFEST
 from telemetry.edge.text import hidden
 from telemetry.record import pricing
@@ -230,6 +230,7 @@ class Tally:
     provider: str
     price: pricing.Override | None = None
     temperature: float | None = None
+    messages: Sequence[Message] = ()  # as they were sent last
     started: float = field(default_factory=time.perf_counter)
     attempts: int = 0
     repaired: bool = False
@@ -280,6 +281,8 @@ class Tally:
             booked_usd=self.booked or None,
             price_list_version=self.costs[-1].price_list_version if cost is not None else None,
             repaired=self.repaired,
+            messages=self.messages,
+            first_raw=self.replies[0].text if self.repaired else None,
         )
 
 

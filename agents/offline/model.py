@@ -82,6 +82,7 @@ class OfflineModel(Model):
             cost_source="provider",
             latency_ms=round((time.perf_counter() - start) * 1000, 3),
             finish_reason="no_analyst" if problem else "stop",
+            messages=messages,
         )
         log_call(call, problem)
         if problem:

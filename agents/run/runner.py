@@ -23,6 +23,7 @@ from agents.texts.prompt_set import PromptSet
 from telemetry import logger
 from telemetry.edge.files import read_again
 from telemetry.record.run import instrument_agent_call_async
+from telemetry.texts import keep
 
 _ROW: Final = (
     "ts", "source", "source_mode", "prompt_hash", "model", "provider", "latency_ms", "tokens_in", "tokens_out",
@@ -91,6 +92,7 @@ class Runner:
         run_id, output, unlogged = logger.new_run_id(), None, None
         fields: dict[str, Any] = {"run_id": run_id, "as_of": as_of, "input_hash": input_hash}
         fields["code_hash"] = self._code_hash(spec)
+        fields["input_sha256"] = keep(given.body.decode()) if given else None
         fields |= {"source_mode": self.inputs.mode_of(spec)} | ({"target_agent": target} if target else {})
         if given and self.offline and (why := unknown_offline(spec, self.prompts, given.copy())):
             return self._told(Result(spec.name, run_id, as_of, input_hash, None, _skipped(why), target))

@@ -29,6 +29,7 @@ TREE = NIGHT / "tree"
 FOLDERS = (files.SEALED, files.CHARTS, files.OUTPUTS, files.RESULTS, files.SCRATCH)
 FILES = (
     files.EVENTS,
+    files.TEXTS,
     files.HISTORY,
     files.REFUSALS,
 )  # the summary is replaced as a whole, so a link to it would be replaced too

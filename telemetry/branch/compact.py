@@ -15,8 +15,10 @@ from datetime import date
 from pathlib import Path
 
 from telemetry.branch.days import by_day
+from telemetry.branch.local import laid_out
 from telemetry.branch.remote import TRIES, DataBranch, GitFailed
 from telemetry.branch.segments import LINES, Segment, lines, name
+from telemetry.read import sealed_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ def compact(root: Path, today: date) -> Compacted:
     for attempt in range(TRIES):
         branch.fetch()
         old = [one for one in branch.segments() if one.day < today.replace(day=1).isoformat()]
-        merged = {**_events(branch, old), **_lines(branch, old, today)}
+        merged = {**_events(branch, old), **_texts(branch, old), **_lines(branch, old, today)}
         gone = {one.path for one in old} - merged.keys()
         if gone:
             try:
@@ -52,6 +54,24 @@ def _events(branch: DataBranch, old: Sequence[Segment]) -> dict[str, bytes]:
         days = by_day(branch, [one for one in old if one.log == "events"], Path(scratch))
         found = ((day, written.read_bytes()) for day, written in days)
         return {name("events", day, data, "parquet"): data for day, data in found}
+
+
+def _texts(branch: DataBranch, old: Sequence[Segment]) -> dict[str, bytes]:
+    """One Parquet file a month, every text once; a month that is one already stays the file that it is."""
+    months: dict[str, list[Segment]] = defaultdict(list)
+    for one in old:
+        if one.log == "texts":
+            months[f"{one.day[:7]}-01"].append(one)
+    found: dict[str, bytes] = {}
+    for day, segments in months.items():
+        if len(segments) == 1 and segments[0].form == "parquet":
+            found[segments[0].path] = branch.read([segments[0].path])[0]
+            continue
+        with tempfile.TemporaryDirectory() as scratch, laid_out(branch, segments) as files:
+            if files:
+                data = sealed_texts.joined(files, Path(scratch) / "month.parquet").read_bytes()
+                found[name("texts", day, data, "parquet")] = data
+    return found
 
 
 def _lines(branch: DataBranch, old: Sequence[Segment], today: date) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,15 +19,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from telemetry import logger
+from telemetry import logger, texts
 from telemetry.branch.days import by_day
 from telemetry.branch.remote import DataBranch
-from telemetry.branch.segments import LINES, Segment, lines
+from telemetry.branch.segments import LINES, MAX_BYTES, Segment, lines
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import EVENTS, SCRATCH, SEALED, Repo, write_json
+from telemetry.read import sealed_texts
+from telemetry.read.sealed_texts import CAME
 
 STATE: Final = SCRATCH / "sync.json"
-CAME: Final = "branch-"  # how the names of sealed files from the branch begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,9 @@ def merge(repo: Repo, branch: DataBranch, fresh: Sequence[Segment]) -> None:
     """Bring these segments: rows that are not here yet to sealed days, lines that are not here yet to their logs."""
     for log, path in LINES.items():
         merge_lines(repo / path, branch.read([one.path for one in fresh if one.log == log]))
+    if spoken := [one for one in fresh if one.log == "texts"]:
+        with laid_out(branch, spoken) as files:
+            sealed_texts.bring(repo, files)
     if not (events := [one for one in fresh if one.log == "events"]):
         return
     scratch = repo / SEALED / "coming"  # on the disk of the sealed days, so that a file arrives by its rename
@@ -80,6 +85,42 @@ def merge(repo: Repo, branch: DataBranch, fresh: Sequence[Segment]) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         written.rename(target)
     shutil.rmtree(scratch)
+
+
+@contextmanager
+def laid_out(branch: DataBranch, segments: Sequence[Segment]) -> Iterator[list[Path]]:
+    """Segments of texts as files; one that is no such file is told and left out."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as scratch:
+        files = []
+        data = branch.read([one.path for one in segments])
+        for number, (one, content) in enumerate(zip(segments, data, strict=True)):
+            file = Path(scratch) / f"{number}.{one.form}"
+            file.write_bytes(content)
+            if sealed_texts.readable(file):
+                files.append(file)
+            else:
+                print(f"{one.path}: holds no texts; left out", file=sys.stderr)
+        yield files
+
+
+def own_texts(repo: Repo) -> bytes:
+    """The texts that were kept here and are not on the branch, as far as is known: as many as one segment holds."""
+    there = set(state(repo).pushed)
+    held = [path for path in sealed_texts.files(repo, own=True) if path.name not in there]
+    known = [path for path in sealed_texts.files(repo) if path not in held]
+    found, size, left = list[bytes](), 0, 0
+    for ts, text in sealed_texts.rows([*held, *sealed_texts.logs(repo)], known):
+        line = texts.line_of(ts, text)
+        size += len(line)
+        if size <= MAX_BYTES:
+            found.append(line)
+        else:
+            left += 1
+    if left:
+        print(f"texts.jsonl: {left} texts stay here: a segment holds {MAX_BYTES} bytes", file=sys.stderr)
+    return b"".join(found)
 
 
 def merge_lines(path: Path, raws: Iterable[bytes]) -> None:

@@ -1,9 +1,9 @@
 """What lies on the data branch: segments by name, and what of a run's rows may become one.
 
 `events/dt=YYYY-MM-DD/<run>-<hash>.jsonl` is what a run added, `events/dt=YYYY-MM-DD/<hash>.parquet` a day that was
-sealed or compacted; `history/` and `rejections/` likewise. The hash is of the content: the same rows twice are one
-segment, two pushes under one run id are two. Nothing is taken on trust: what a run cannot have measured is refused,
-counted and told.
+sealed or compacted; `texts/`, `history/` and `rejections/` likewise. The hash is of the content: the same rows twice
+are one segment, two pushes under one run id are two. Nothing is taken on trust: what a run cannot have measured is
+refused, counted and told.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from telemetry import texts
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import HISTORY, LEAVINGS, REFUSALS
 from telemetry.read.parquet import sealable
@@ -24,8 +25,12 @@ from telemetry.read.rows import ELSEWHERE, in_utc, is_instant
 
 # Merged line by line, as they stand.
 LINES: Final = {"history": HISTORY, "rejections": REFUSALS, "leavings": LEAVINGS}
+_NAME: Final = {
+    "events": "event_id",
+    "texts": "sha256",
+}  # what tells one line of a log from another, if not all of it
 KEPT_DAYS: Final = {"leavings": 2}  # what one workflow leaves for the next of its night is of no use later
-LOGS: Final = ("events", *LINES)
+LOGS: Final = ("events", *LINES, "texts")
 MAX_BYTES: Final = 50 << 20  # of one segment; a run that logs more has gone wrong
 CLOCKS: Final = timedelta(minutes=10)  # how far two machines' clocks may lie apart
 BRANCH_SOURCE: Final = (
@@ -112,16 +117,17 @@ def checked(log: str, raw: bytes, bounds: Bounds | None = None) -> Checked:
         raise BadInput(f"{log}.jsonl: {len(raw)} bytes, at most {MAX_BYTES} are taken in one segment")
     if bounds and bounds.branch and log == "events":
         import orjson
+    read = {"events": sealable, "texts": texts.parse}.get(log, _object)
     refused: Counter[str] = Counter()
     taken: dict[str | bytes, bytes] = {}
     for line in raw.split(b"\n"):
         if not line.strip():
             continue
-        row = sealable(line) if log == "events" else _object(line)
+        row = read(line)
         if row is None:
             refused["malformed"] += 1
             continue
-        key = row["event_id"] if log == "events" else line
+        key = row[_NAME[log]] if log in _NAME else line
         why = "" if bounds is None else (bounds.refuses if log == "events" else bounds.refuses_line)(row)
         if why or key in taken:
             refused[why or "repeated"] += 1

@@ -70,6 +70,7 @@ REPORTS = Path("meta/reports")
 
 # What running leaves behind; git ignores it.
 EVENTS = Path("telemetry/events.jsonl")
+TEXTS = Path("telemetry/texts.jsonl")  # what models were asked and answered, each text once
 SEALED = Path("telemetry/sealed")  # below it: dt=YYYY-MM-DD/*.parquet
 SUMMARY = Path("telemetry/summary.json")
 CHARTS = Path("telemetry/charts")

@@ -22,6 +22,7 @@ from telemetry.edge.errors import BadInput, Stopped
 from telemetry.logger import log_event
 from telemetry.record import pricing
 from telemetry.record.run import instrument_agent_call_async
+from telemetry.texts import text_of
 from tests.worlds.loopback import USAGE, Loopback, Reply, Request, as_json, chat, error
 
 KEY = "sk-test-0123456789abcdef0123456789"
@@ -363,6 +364,26 @@ def test_an_answer_that_does_not_fit_is_repaired_once(content: str | None, root:
     again = server.requests[1].json()["messages"]
     assert [message["role"] for message in again] == ["system", "user", "assistant", "user"]
     assert len(rows(root)) == 1
+
+
+def test_a_row_names_every_text_that_was_sent_and_both_answers_of_a_repair(root: Path) -> None:
+    long = "no JSON " * 1000
+    with Loopback([chat(long), chat(GOOD)]) as server:
+        ask(server, None)
+    (row,) = rows(root)
+    assert [message["role"] for message in row["messages"]] == ["system", "user", "assistant", "user"]
+    sent = [message["content"] for message in server.requests[1].json()["messages"]]
+    assert [text_of(message["sha256"]) for message in row["messages"]] == sent
+    assert (text_of(row["first_output_sha256"]), text_of(row["output_sha256"])) == (long, GOOD)
+    assert row["temperature"] == 0.2
+
+
+def test_a_call_without_an_answer_names_none(root: Path) -> None:
+    with Loopback([error(401, "no")]) as server:
+        fails(server)
+    (row,) = rows(root)
+    assert row["output_sha256"] is None
+    assert [text_of(message["sha256"]) for message in row["messages"]] == ["Be brief.", "VIX 31"]
 
 
 def test_a_second_bad_answer_is_a_parse_error_with_the_start_of_the_text(root: Path) -> None:

@@ -16,7 +16,8 @@ from agents import orchestrator
 from agents.run.inputs import packed
 from telemetry import logger, retention
 from telemetry.edge import cli
-from telemetry.edge.files import here
+from telemetry.edge.files import Repo, here
+from telemetry.texts import text_of
 from tests.conftest import REPOSITORY
 from tests.worlds import toy as rivers
 from tests.worlds import world
@@ -54,6 +55,8 @@ def test_a_run_leaves_one_row_and_one_output_per_agent(root: Path) -> None:
     assert document["run_id"] == row["run_id"]
     assert document["output"] == [{"signal": "rising", "daily_change": 0.05, "as_of": LAST}]
     assert document["input_hash"] == row["input_hash"] == output(root, "seeing")["input_hash"]
+    given = json.loads(text_of(row["input_sha256"], Repo(root)) or "")
+    assert packed(given).hash == row["input_hash"], "what a run was given can be given to it again"
     assert (row["source"], row["source_mode"], row["as_of"]) == ("runtime", "snapshot", LAST)
     assert row["reward"] == pytest.approx(0.5, abs=0.05)
 
