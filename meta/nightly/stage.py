@@ -69,6 +69,7 @@ class Stage(InPlace):
         self.tree = self.root / TREE
         self._base = ""  # the commit that all changes start from
         self._clean = True  # the worktree is as that commit has it
+        self._head = judge.Head(self.tree)  # one and the same all night
         self._kept: dict[str, bytes] = {}
         self._identity: tuple[str, ...] = ()
         self._kept_branches: set[str] = set()
@@ -127,9 +128,9 @@ class Stage(InPlace):
         form = kinds.kind(kind)
         folder = self.root / NIGHT / f"handover-{kind}"
         shutil.rmtree(folder, ignore_errors=True)
-        if not judge.pack(form, self.tree, folder):
+        if not judge.pack(form, self.tree, folder, self._head):
             return None
-        judged = judge.check_handover(folder, kind, self.tree)
+        judged = judge.check_handover(folder, kind, self.tree, self._head)
         if judged.problems:
             raise BadInput(f"the guard refused this change: {'; '.join(map(str, judged.problems))}")
         for name in (f"{form.report}.json", f"{form.report}.md"):
@@ -138,16 +139,10 @@ class Stage(InPlace):
         if branches.is_persons(self.root, form.branch):
             self._kept_branches.add(form.branch)
             return form.branch
-        judge.apply_patch(judged, self.fresh())
-        git(self.tree, "add", "--", *judged.paths)
-        commit = ("commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-")
         message = f"{judged.headline}\n\n{judged.body}".encode()
-        git(self.tree, *self._identity, *commit, stdin=message, env=branches.COMMITTER)
-        git(self.tree, "branch", "--force", form.branch, "HEAD")
-        made = git(self.tree, "rev-parse", "HEAD").decode().strip()
+        made = judge.commit_patch(judged, self.tree, message, *self._identity, env=branches.COMMITTER)
+        git(self.tree, "branch", "--force", form.branch, made)
         branches.remember(self.root, form, made, self._kept[f"{form.report}.json"])
-        git(self.tree, "reset", "--quiet", "--hard", self._base)
-        self._clean = True
         return form.branch
 
     def keeps(self, branch: str | None) -> bool:

@@ -137,7 +137,7 @@ def named_code(manifest: Mapping[str, Any], head: Head) -> Iterator[str]:
         feed = _mapping(entry.get("inputs"))
         names += [feed.get("call"), feed.get("days"), _mapping(entry.get("signal")).get("call")]
         names += [entry.get("eval_adapter")]
-        suite = head(str(entry.get("eval_suite"))) or b""
+        suite = head(str(entry.get("eval_suite") or "")) or b""
         names += [found.decode() for found in _OWN_GRADER.findall(suite)]
         yield from (word for word in str(entry.get("command") or "").split() if _PLAIN_PATH.fullmatch(word))
     for module in {str(name).partition(":")[0] for name in names if name}:

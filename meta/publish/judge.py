@@ -6,6 +6,7 @@ itself would leave it; the rules come from HEAD, never from the change, and so d
 
 from __future__ import annotations
 
+import functools
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,13 +54,17 @@ class Judged:
 
 
 class Head:
-    """The files of HEAD, None where there is none."""
+    """The files of HEAD, None where there is none; those of no name are none."""
 
-    def __init__(self, root: Path, likely: Iterable[str] = ()) -> None:
-        self._objects = Objects(root, map("HEAD:{}".format, likely))
+    def __init__(self, root: Path) -> None:
+        self._objects = Objects(root)
 
     def __call__(self, path: str) -> bytes | None:
-        return self._objects(f"HEAD:{path}")
+        return self._objects(f"HEAD:{path}") if path else None
+
+    def expect(self, paths: Iterable[str]) -> None:
+        """Read in one go what is about to be asked for."""
+        self._objects.expect(f"HEAD:{path}" for path in paths if path)
 
     def manifest(self) -> dict[str, Any]:
         """The manifest as plain data: protected paths and what the sandbox may edit."""
@@ -70,16 +75,22 @@ class Head:
         return loaded
 
 
+@functools.lru_cache(maxsize=8)
+def _objects(root: Path) -> Path:
+    """Where a checkout keeps its objects."""
+    return (root / git(root, "rev-parse", "--git-path", "objects").decode().strip()).resolve()
+
+
 @contextmanager
 def _scratch(root: Path) -> Iterator[dict[str, str]]:
     """The environment of a scratch index that holds HEAD: the tree and its objects stay as they are."""
-    objects = root / git(root, "rev-parse", "--git-path", "objects").decode().strip()
+    objects = _objects(root.resolve())
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "objects").mkdir()
         env = {
             "GIT_INDEX_FILE": f"{scratch}/index",
             "GIT_OBJECT_DIRECTORY": f"{scratch}/objects",
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects.resolve()),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
         }
         git(root, "read-tree", "HEAD", env=env)
         yield env
@@ -134,9 +145,9 @@ def _compare(root: Path, env: Mapping[str, str]) -> Iterator[Change]:
         )
 
 
-def check_patch(patch: bytes, kind: str, root: Path) -> Judged:
+def check_patch(patch: bytes, kind: str, root: Path, head: Head | None = None) -> Judged:
     """What applying `patch` to HEAD would change, and what is wrong with it as a change of that kind."""
-    form = kinds.kind(kind)
+    form, head = kinds.kind(kind), head or Head(root)
 
     def refused(why: str) -> Judged:
         return Judged(form, patch, (), (Problem("", why),))
@@ -149,18 +160,28 @@ def check_patch(patch: bytes, kind: str, root: Path) -> Judged:
         return refused(f"git does not apply it to HEAD: {str(problem)[:300]}")
     if not changes:
         return refused("the patch changes nothing")
-    schemas = (contents.DECISION_SCHEMA, form.schema)
-    head = Head(root, filter(None, (contents.MANIFEST, f"{form.report}.json", *schemas)))
-    problems = check_changes(changes, form, head.manifest(), head)
+    manifest = head.manifest()
+    head.expect(_looked_up(form, manifest, changes))
+    problems = check_changes(changes, form, manifest, head)
     return Judged(form, patch, tuple(changes), tuple(problems))
 
 
-def check_handover(folder: Path, kind: str, root: Path) -> Judged:
+def _looked_up(form: Kind, manifest: Mapping[str, Any], changes: Sequence[Change]) -> Iterator[str]:
+    """What judging a change asks HEAD for: schemas, the report before, suites, the prompts of changed variants."""
+    yield from (f"{form.report}.json", form.schema, contents.DECISION_SCHEMA, contents.LINEAGE_SCHEMA)
+    yield from (str(entry.get("eval_suite") or "") for entry in manifest.get("agents", ()))
+    for change in changes:
+        if change.path.startswith(f"{contents.VARIANTS}/"):
+            yield f"{agreement.PROMPTS}/{Path(change.path).parent.name}.md"
+
+
+def check_handover(folder: Path, kind: str, root: Path, head: Head | None = None) -> Judged:
     """The same of a hand-over, which has to agree with itself: it is published under the text that its report gives."""
-    judged = check_patch(read_bounded(folder / PATCH), kind, root)
+    head = head or Head(root)
+    judged = check_patch(read_bounded(folder / PATCH), kind, root, head)
     if judged.problems:
         return judged
-    form, by_path, head = judged.kind, {change.path: change.after for change in judged.changes}, Head(root)
+    form, by_path = judged.kind, {change.path: change.after for change in judged.changes}
 
     def after(path: str) -> bytes | None:
         return by_path[path] if path in by_path else head(path)
@@ -202,6 +223,18 @@ def apply_patch(judged: Judged, root: Path) -> None:
             raise BadInput(f"{change.path}: the tree does not hold what was checked")
 
 
+def commit_patch(judged: Judged, root: Path, message: bytes, *options: str, env: Mapping[str, str]) -> str:
+    """A commit of what was found fit, on top of HEAD; neither the tree nor its index is touched."""
+    if judged.problems:
+        raise BadInput(f"{PATCH}: {'; '.join(map(str, judged.problems))}")
+    with tempfile.TemporaryDirectory() as scratch:
+        env = {**env, "GIT_INDEX_FILE": f"{scratch}/index"}
+        git(root, "read-tree", "HEAD", env=env)
+        git(root, *_APPLY, "--cached", "-", stdin=judged.patch, env=env)
+        tree = git(root, "write-tree", env=env).decode().strip()
+        return git(root, *options, "commit-tree", tree, "-p", "HEAD", stdin=message, env=env).decode().strip()
+
+
 def read_bounded(path: Path) -> bytes:
     """A file from the hand-over, which may hold anything: no link is followed, no more than the limit read."""
     if path.is_symlink() or not path.is_file():
@@ -210,9 +243,9 @@ def read_bounded(path: Path) -> bytes:
         return file.read(MAX_PATCH_BYTES + 1)
 
 
-def pack(form: Kind, root: Path, folder: Path) -> tuple[str, ...]:
+def pack(form: Kind, root: Path, folder: Path, head: Head | None = None) -> tuple[str, ...]:
     """Write the hand-over of what differs from HEAD; the paths in it, none when there is nothing to propose."""
-    globs = allowed(form, Head(root).manifest())
+    globs = allowed(form, (head or Head(root)).manifest())
     paths = tuple(path for path in _changed(root) if any(matches(path, glob) for glob in globs))
     if not paths:
         return ()

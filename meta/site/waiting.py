@@ -58,24 +58,29 @@ class Change:
 def waiting(repo: Repo) -> list[Change]:
     """The open changes, most consequential first; none where there is no repository."""
     try:
+        tips = _tips(repo)
         found = [
             change
             for kind in {one.branch: one for one in KINDS.values() if one.branch}.values()
-            for change in _of(repo, kind)
+            for change in _of(repo, kind, tips)
         ]
     except (GitRefused, OSError):
         return []
     return sorted(found, key=lambda change: (change.rank, change.branch))
 
 
-def _of(repo: Repo, kind: Kind) -> Iterator[Change]:
+def _tips(repo: Repo) -> dict[str, list[str]]:
+    """Commit, day and subject of every branch, here and on the remote, by its full name."""
+    told = "--format=%(refname)%00%(objectname)%00%(committerdate:short)%00%(subject)"
+    lines = git(repo.root, "for-each-ref", told, "refs/heads", "refs/remotes/origin").decode(errors="replace")
+    return {name: about for name, *about in (line.split("\0", 3) for line in lines.splitlines())}
+
+
+def _of(repo: Repo, kind: Kind, tips: Mapping[str, list[str]]) -> Iterator[Change]:
     for ref in (f"refs/heads/{kind.branch}", f"refs/remotes/origin/{kind.branch}"):
-        told = git(
-            repo.root, "for-each-ref", "--format=%(objectname)%00%(committerdate:short)%00%(subject)", ref
-        )
-        if not told:
+        if ref not in tips:
             continue
-        commit, since, headline = told.decode(errors="replace").rstrip("\n").split("\0", 2)
+        commit, since, headline = tips[ref]
         base = git(repo.root, "merge-base", "HEAD", commit).decode().strip()
         listed = git(repo.root, "diff", "--name-only", "--no-renames", base, commit).decode().splitlines()
         behind = (

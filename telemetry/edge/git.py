@@ -79,20 +79,20 @@ def blobs(root: Path, names: Sequence[str], env: Mapping[str, str] | None = None
 
 
 class Objects:
-    """Files by object name, each read once; the `likely` ones in one go."""
+    """Files by object name, each read once; those that are `likely` to be asked for in one go."""
 
     def __init__(self, root: Path, likely: Iterable[str] = ()) -> None:
         self._root = root
         self._found: dict[str, bytes | None] = {}
-        self._read(likely)
+        self.expect(likely)
 
     def __call__(self, name: str) -> bytes | None:
-        if name not in self._found:
-            self._read([name])
+        self.expect([name])
         return self._found[name]
 
-    def _read(self, names: Iterable[str]) -> None:
-        wanted = list(dict.fromkeys(names))
+    def expect(self, names: Iterable[str]) -> None:
+        """Read what is not known yet."""
+        wanted = [name for name in dict.fromkeys(names) if name not in self._found]
         self._found |= zip(wanted, blobs(self._root, wanted), strict=True)
 
 
