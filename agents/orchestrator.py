@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import json
 import os
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -91,6 +92,7 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
 
 async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
     from agents.domain import domain_of
+    from agents.routing.models import open_router
     from agents.run import order
     from agents.run.inputs import Inputs
     from agents.run.replay import planned, replay
@@ -107,12 +109,13 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
     inputs = Inputs(repo, domain, args.source_mode or usual)
     budget = manifest.budget.share(manifest.retirement.shadow_share) if args.shadow else manifest.budget
     asked = model_options(args).within(manifest, budget)
-    model = asked.model((spec.model for spec in chosen), domain.analysts)
+    model = asked.model(manifest.asked_by(chosen), domain.analysts)
     if args.as_of:
         _check_day(args.as_of, order.watchers(chosen), inputs)
     plan = planned(chosen, args.replay, inputs) if args.replay else []
     tell = _counter(len(plan)) if args.replay else _tell
-    runner = Runner(prompts, model, inputs, args.timeout_s, None if args.quiet else tell)
+    pick = None if args.replay else open_router(repo, chosen, random.SystemRandom().random)
+    runner = Runner(prompts, model, inputs, args.timeout_s, None if args.quiet else tell, pick)
     async with contextlib.aclosing(model):
         if args.replay:
             return _report_replay(await replay(plan, runner, min(asked.at_once, REPLAY_CONCURRENCY)), args)

@@ -81,6 +81,7 @@ class AgentSpec:
     capabilities: tuple[str, ...] = ()
     model: str | None = None  # its own; None is the one that everyone asks
     model_settings: ModelSettings = UNSAID  # its own `model:`; the rest is as for everyone
+    models: tuple[ModelSettings, ...] = ()  # one of which is drawn for every run in the field
     timeout_s: float = 60.0  # of its own work, and of each answer where `model:` says nothing else
     execution_sensitive: bool = False
     sandbox_editable: bool = False
@@ -174,7 +175,12 @@ class Manifest:
     @property
     def models(self) -> tuple[ModelSettings, ...]:
         """Every `model:` that the manifest has."""
-        return (self.model, *(spec.model_settings for spec in self.agents), *self.challenger_models)
+        routed = (one for spec in self.agents for one in spec.models)
+        return (self.model, *(spec.model_settings for spec in self.agents), *routed, *self.challenger_models)
+
+    def asked_by(self, specs: Iterable[AgentSpec]) -> list[str | None]:
+        """Every model that these agents may ask, by name; None is the one that everyone asks."""
+        return [name for spec in specs for name in (spec.model, *(one.name for one in spec.models))]
 
     def data_files(self) -> tuple[str, ...]:
         """The files and folders that inputs and outcomes are read from."""
@@ -213,13 +219,17 @@ def _agent(entry: Mapping[str, Any], usual: ModelSettings) -> AgentSpec:
     """The agent of an entry: its `model:` as a name, and as settings."""
     own = made(ModelSettings, settings_of(entry.get("model")))
     settings = replace(own, timeout_s=own.timeout_s or usual.timeout_s)
-    return replace(made(AgentSpec, {**entry, "model": own.name}), model_settings=settings)
+    routed = tuple(made(ModelSettings, settings_of(one)) for one in entry.get("models", ()))
+    told = {**entry, "model": own.name, "models": None}
+    return replace(made(AgentSpec, told), model_settings=settings, models=routed)
 
 
 def _complete(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The entry with what it leaves open: whose code runs, and a name for inputs that are described."""
     module, method = COMMAND if "command" in entry else PROMPTED
     whole = {"module": module, "callable": method, **entry}
+    if "models" in entry:  # where none is drawn, as in evals, the first one is asked
+        whole = {"model": entry["models"][0], **whole}
     if isinstance(entry["inputs"], str):
         return whole
     return {**whole, "feed": entry["inputs"], "inputs": made(Feed, entry["inputs"]).name}

@@ -33,7 +33,7 @@ def move(manifest: Any, names: Collection[str], model: str) -> None:
     """
     said = [one for one in manifest.get("challenger_models") or () if _name(one) == model]
     asking = [agent for agent in manifest["agents"] if agent.get("prompt")]
-    heirs = [agent["name"] for agent in asking if "model" not in agent]
+    heirs = [agent["name"] for agent in asking if not {"model", "models"} & agent.keys()]
     together = bool(heirs) and all(name in names for name in heirs)
     if together:
         if not manifest.get("defaults"):
@@ -49,7 +49,9 @@ def models(manifest: Any) -> dict[str, str | None]:
     """By agent that has a prompt, the model that is named for it; None: the one that everyone asks."""
     usual = (manifest.get("defaults") or {}).get("model")
     asking = [agent for agent in manifest.get("agents", ()) if agent.get("prompt")]
-    return {agent["name"]: _name(agent.get("model", usual)) for agent in asking}
+    return {
+        agent["name"]: _name(agent.get("model", [*agent.get("models", ()), usual][0])) for agent in asking
+    }
 
 
 def _name(model: Any) -> str | None:

@@ -30,6 +30,10 @@ _ROW: Final = (
     "cost_usd", "cost_source", "signal_strength", "reward", "scoring_version", "error", "error_kind",
 )  # fmt: skip
 
+NOTHING: Final[Mapping[str, Any]] = {}
+# Given an agent that has `models`, the id of its run and what is known of its task: the agent with one of them.
+Pick = Callable[[AgentSpec, str, Mapping[str, Any]], AgentSpec]
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -72,7 +76,8 @@ class Runner:
     inputs: Inputs
     timeout_s: float | None  # instead of each agent's own
     tell: Callable[[Result], None] | None
-    _agents: dict[str, BaseAgent] = field(default_factory=dict)
+    pick: Pick | None = None  # which of its models an agent asks
+    _agents: dict[tuple[str, str | None], BaseAgent] = field(default_factory=dict)
 
     async def watch(self, spec: AgentSpec, day: str | None) -> Result:
         """One run of an agent that reads the source, on what there is of that day."""
@@ -80,22 +85,31 @@ class Runner:
         return await self.run(spec, await self.inputs.get(spec, day), day)
 
     async def run(
-        self, spec: AgentSpec, inputs: Loaded | SourceError, day: str | None = None, target: str | None = None
+        self,
+        spec: AgentSpec,
+        inputs: Loaded | SourceError,
+        day: str | None = None,
+        target: str | None = None,
+        run_id: str | None = None,
+        about: Mapping[str, Any] = NOTHING,
     ) -> Result:
         """One run, whatever happens in it: exactly one row in the log, never an exception.
 
         What the offline model has no answer for is not run, and leaves no row.
+        `about` says on its rows what task it was.
         """
         given = inputs if isinstance(inputs, Loaded) else None
         as_of = day or (given.as_of if given else None) or None
         input_hash = given.hash if given else None
-        run_id, output, unlogged = logger.new_run_id(), None, None
-        fields: dict[str, Any] = {"run_id": run_id, "as_of": as_of, "input_hash": input_hash}
+        run_id, output, unlogged = run_id or logger.new_run_id(), None, None
+        fields: dict[str, Any] = {**about, "run_id": run_id, "as_of": as_of, "input_hash": input_hash}
         fields["code_hash"] = self._code_hash(spec)
         fields["input_sha256"] = keep(given.body.decode()) if given else None
         fields |= {"source_mode": self.inputs.mode_of(spec)} | ({"target_agent": target} if target else {})
         if given and self.offline and (why := unknown_offline(spec, self.prompts, given.copy())):
             return self._told(Result(spec.name, run_id, as_of, input_hash, None, _skipped(why), target))
+        if self.pick and spec.models:
+            spec = self.pick(spec, run_id, about)
         with logger.watch() as rows:
             try:
                 agent = self._agent(spec, inputs)
@@ -137,12 +151,13 @@ class Runner:
         """The agent; or why there is none, to be logged as its run."""
         if isinstance(inputs, SourceError):
             return inputs
-        if spec.name not in self._agents:
+        key = (spec.name, spec.model)
+        if key not in self._agents:
             try:
-                self._agents[spec.name] = build_agent(spec, self.prompts, self.model)
+                self._agents[key] = build_agent(spec, self.prompts, self.model)
             except (Exception, SystemExit) as problem:  # noqa: BLE001 - importing an agent may do anything
                 return RuntimeError(f"{spec.module}: {type(problem).__name__}: {problem}")
-        return self._agents[spec.name]
+        return self._agents[key]
 
 
 def _skipped(why: str) -> dict[str, str]:

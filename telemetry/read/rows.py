@@ -101,9 +101,14 @@ def with_window_flags(parser: cli.Parser) -> cli.Parser:
     """The parser with the flags that choose runs, the same for every reader."""
     add, last = parser.add_argument, "the last N runs; 0: all (default %(default)s)"
     add("--last-n", type=cli.whole(0), default=LAST_N, metavar="N", help=last)
-    add("--since", type=_moment, metavar="TIME", help="only runs from this UTC day or time on")
+    add_since_flag(parser)
     add("--source", type=_source, help=f"only runs of this source: {', '.join(SOURCES)}, {ELSEWHERE}<name>")
     return parser
+
+
+def add_since_flag(parser: cli.Parser, told: str = "only runs from this UTC day or time on") -> None:
+    """`--since TIME`."""
+    parser.add_argument("--since", type=_moment, metavar="TIME", help=told)
 
 
 def window_of(args: argparse.Namespace) -> Window:

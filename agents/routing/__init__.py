@@ -1,0 +1,1 @@
+"""How a task finds its agent, and an agent its model."""

@@ -1,0 +1,64 @@
+"""Tasks as files hold them: who may take one, and on what input it is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from telemetry.edge.errors import BadInput
+from telemetry.edge.records import made
+
+SCHEMA: Final = Path(__file__).parents[1] / "task.schema.json"
+UNTYPED: Final = "any"  # the type of a task that names none
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What a task asks of whoever takes it."""
+
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task; without an `input` the agent that takes it reads its own source."""
+
+    task_id: str
+    task_type: str = UNTYPED
+    complexity: str | None = None  # trivial | standard | complex
+    tenant_id: str | None = None
+    requirements: Requirements = field(default_factory=Requirements)
+    input: Mapping[str, Any] | None = None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What goes on every row of it."""
+        names = ("task_id", "task_type", "complexity", "tenant_id")
+        return {name: getattr(self, name) for name in names}
+
+
+def load_tasks(path: Path) -> list[Task]:
+    """The task of a file, or its list of tasks."""
+    from agents.model.schema import faults, read_schema
+
+    try:
+        raw = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise BadInput(f"{path}: not JSON: {error}") from None
+    entries = raw if isinstance(raw, list) else [raw]
+    schema = read_schema(SCHEMA)
+    for number, entry in enumerate(entries):
+        for fault in faults(schema, entry):
+            where = f"{number}." if isinstance(raw, list) else ""
+            raise BadInput(f"{path}: {where}{fault.at('task')}: {_wanted(fault.rule, fault.said)}")
+    tasks = [made(Task, entry) for entry in entries]
+    if len({task.task_id for task in tasks}) < len(tasks):
+        raise BadInput(f"{path}: task_id: used twice, must be unique")
+    return tasks
+
+
+def _wanted(rule: Mapping[str, Any], said: str) -> str:
+    return f"must be {rule['description']}" if "description" in rule else said
