@@ -19,7 +19,7 @@ from eval.ab.plan import CONTROL, Arm, Plan, Test, Unit
 from eval.ab.rounds import Match, Rules
 from eval.grading.judge import Judge
 from eval.trials.journal import Journal
-from eval.trials.pool import run_all
+from eval.trials.pool import breaker_for, run_all
 from eval.trials.progress import Progress
 from eval.trials.results import all_known
 from eval.trials.shards import Shards
@@ -209,6 +209,7 @@ class Board:
         self.plan, self.stopped, self._record = plan, "", record and not aside
         self.comparisons = [Comparison(plan, test, arm) for test in plan.tests for arm in test.arms]
         self.finished: dict[Identity, Trial] = {}
+        self.in_vain: Callable[[Job], bool] = lambda job: False  # whom the endpoint answers no more
 
     @property
     def taken(self) -> list[Trial]:
@@ -245,11 +246,14 @@ class Board:
                     for one in nights
                     if unit.key in one.units and slot <= one.last - one.first and (one.open or of > 1)
                 ]
-                jobs = [Job(CONTROL, plan.control, unit.spec, unit.case, self._number(plan.begun + slot))]
-                jobs += [one.arm.job(unit, one.number(one.first + slot)) for one in running]
+                control = Job(CONTROL, plan.control, unit.spec, unit.case, self._number(plan.begun + slot))
+                rivals = [one.arm.job(unit, one.number(one.first + slot)) for one in running]
+                rivals = [job for job in rivals if not self.in_vain(job)]
+                if not rivals or self.in_vain(control):  # one without the other says nothing
+                    continue
+                jobs = [control, *rivals]
                 turn = (slot + at) % len(jobs)
-                if running:
-                    yield from jobs[turn:] + jobs[:turn]
+                yield from jobs[turn:] + jobs[:turn]
 
     def finish(self) -> Iterator[Job]:
         """Jobs of the fresh pass of everything proven."""
@@ -316,12 +320,15 @@ def _work(
     quiet: bool,
 ) -> str:
     """Run jobs to their end; why it stopped early, if it did."""
+    breaker = breaker_for(model, ask.at_once)
+    board.in_vain = breaker.gives_up
     return run_all(
         jobs,
         model,
         board.see,
         Progress(*shown, quiet=quiet, max_usd=ask.max_usd),
         concurrency=ask.at_once,
+        breaker=breaker,
         journal=journal,
         source="ab_test",
         judge=Judge(model, seed=board.plan.settings.seed),

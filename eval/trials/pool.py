@@ -45,34 +45,44 @@ PATIENT = (20_000, 20, 100)
 Build = Callable[[AgentSpec, PromptSet, Model], BaseAgent]
 
 
-class Breaker:
-    """Says whom to stop feeding: an agent of whom `limit` trials in a row failed by infrastructure, or everyone.
+Asked = tuple[str, str | None]  # an agent and the model it asks; None of one that failed before it asked
 
-    One agent's trouble is its own: the others go on. If none of them is answered either, it is an outage.
+
+class Breaker:
+    """Says whom to stop feeding: an agent at a model whose last `limit` trials failed by infrastructure, or everyone.
+
+    One agent's trouble is its own, and one model's: the others go on. If no agent is answered either, it is an outage.
     """
 
-    def __init__(self, limit: int = 32) -> None:
-        self.limit, self.reason = limit, ""
-        self.given_up: set[str] = set()
-        self._in_a_row: Counter[str] = Counter()
-        self._down: dict[str, str] = {}  # those given up since anybody was answered, and why
+    def __init__(self, limit: int = 32, model: str | None = None) -> None:
+        """`model` is the one that agents ask who name none."""
+        self.limit, self.reason, self._model = limit, "", model
+        self.given_up: set[Asked] = set()
+        self._in_a_row: Counter[Asked] = Counter()
+        self._down: dict[Asked, str] = {}  # those given up since anybody was answered, and why
+
+    def gives_up(self, job: Job) -> bool:
+        """Whether a trial would be in vain."""
+        name = job.spec.name
+        return not self.given_up.isdisjoint({(name, job.spec.model or self._model), (name, None)})
 
     def see(self, trial: Trial) -> None:
         """Take note of a finished trial."""
+        asked = (trial.agent, trial.model)
         if trial.counted:
-            self._in_a_row[trial.agent] = 0
+            self._in_a_row[asked] = 0
             self._down.clear()
             return
         if trial.error_kind == "unknown_task":  # between one agent and the offline model, and no outage
-            self.given_up.add(trial.agent)
+            self.given_up.add(asked)
             return
-        self._in_a_row[trial.agent] += 1
+        self._in_a_row[asked] += 1
         if trial.error_kind == "budget":
             self.reason = self.reason or f"budget reached: {trial.error}"
-        elif self._in_a_row[trial.agent] >= self.limit and trial.agent not in self.given_up:
-            self.given_up.add(trial.agent)
-            self._down[trial.agent] = f"{self.limit} calls in a row failed, last: {trial.error}"
-            if len(self._down) > 1:
+        elif self._in_a_row[asked] >= self.limit and asked not in self.given_up:
+            self.given_up.add(asked)
+            self._down[asked] = f"{self.limit} calls in a row failed, last: {trial.error}"
+            if len({agent for agent, _ in self._down}) > 1:
                 self.end()
 
     def end(self) -> None:
@@ -141,6 +151,11 @@ async def run_trials(
         await asyncio.gather(*running, return_exceptions=True)
 
 
+def breaker_for(model: Model, concurrency: int) -> Breaker:
+    """One that lets all that is in flight fail before it says so."""
+    return Breaker(max(8, 2 * concurrency), getattr(getattr(model, "inner", model), "model", None))
+
+
 def run_all(
     jobs: Iterable[Job],
     model: Model,
@@ -148,14 +163,15 @@ def run_all(
     progress: Progress,
     *,
     concurrency: int,
+    breaker: Breaker | None = None,
     **options: Any,
 ) -> str:
     """Run jobs to their end, handing each trial to `see`; why it stopped early (budget, outage), if it did."""
-    breaker = Breaker(limit=max(8, 2 * concurrency))
+    breaker = breaker or breaker_for(model, concurrency)
 
     async def work() -> None:
         fed = takewhile(lambda _: not breaker.reason, jobs)
-        feed = (job for job in fed if job.spec.name not in breaker.given_up)
+        feed = (job for job in fed if not breaker.gives_up(job))
         try:
             async with aclosing(run_trials(feed, model, concurrency=concurrency, **options)) as stream:
                 async for trial in stream:

@@ -245,7 +245,7 @@ def test_the_breaker_trips_on_a_spent_budget_and_on_a_row_of_outages_only() -> N
         breaker.see(trial)
     assert not breaker.given_up
     breaker.see(outage)
-    assert breaker.given_up == {outage.agent}
+    assert breaker.given_up == {(outage.agent, outage.model)}
     breaker.end()
     assert breaker.reason.startswith("outage: 3 calls in a row")
     spent = Breaker(limit=3)
@@ -260,7 +260,7 @@ def test_one_agents_trouble_is_its_own_and_two_without_an_answer_between_them_ar
     for trial in (outage, outage, replace(fine, agent="another"), other):
         breaker.see(trial)
     breaker.end()
-    assert breaker.given_up == {outage.agent} and breaker.reason == ""
+    assert breaker.given_up == {(outage.agent, outage.model)} and breaker.reason == ""
     for trial in (other, replace(outage, agent="another"), replace(outage, agent="another")):
         breaker.see(trial)
     assert breaker.reason.startswith("outage: ")

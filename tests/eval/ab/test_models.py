@@ -46,6 +46,8 @@ class Shelf:
         body = request.json()
         model, question = body["model"], body["messages"][-1]["content"]
         self.asked[model] += 1
+        if model not in SKILL:
+            return error(404, f"The model {model} does not exist", code="model_not_found")
         self._times[model + question] += 1
         draw = hashlib.sha256(f"{model} {question} {self._times[model + question]}".encode()).digest()
         right = draw[0] / 256 < SKILL[model]
@@ -116,6 +118,14 @@ def test_an_unknown_cost_is_never_cheaper_and_settles_nothing(
         ab_testing.main(["--root", str(root), "--model", EQUAL, "--goal", "cheaper", "--dry-run"]) == cli.OK
     )
     assert "against equal-cheap-1 on" in capsys.readouterr().out
+
+
+def test_a_model_that_does_not_answer_costs_the_others_nothing(root: Path, shelf: Shelf) -> None:
+    found = arms(run(root, "--model", "gone-1", "--model", WORSE, *WIDE, code=cli.STOPPED))
+    assert found["gone-1"]["verdict"] == "inconclusive" and found[WORSE]["verdict"] == "keep"
+    shelf.asked.clear()
+    run(root, "--model", "gone-1", "--trials", "9", code=cli.STOPPED)
+    assert max(shelf.asked.values()) < 120, "given up after 32 calls of each agent, what was in flight beside"
 
 
 def test_a_model_that_lost_is_not_asked_again_for_that_champion(
