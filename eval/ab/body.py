@@ -6,6 +6,7 @@ GitHub shows loses whole sections, the least needed first, and says so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,8 @@ VERDICTS = {
 }
 YOUR_TURN = (
     "**Your turn:** merge it, or close it: this text does not come back for this champion. On GitHub, in a comment: "
-    "`/ratchet reject <why>` closes it with a reason that the next proposal reads, `/ratchet explain <case>` shows one."
+    "`/ratchet reject <why>` closes it with a reason that the next proposal reads, `/ratchet more` plays the "
+    "remaining rounds first, `/ratchet explain <case>` shows one."
 )
 
 
@@ -38,10 +40,11 @@ def body(report: Report) -> str:
     losers = [(test, arm) for test, arm in report.arms if not arm.promoted and arm.cases_used]
     sections = [
         Section(_screen(report), 100),
-        *(part for test, arm in report.winners for part in _shown(test, arm)),
+        *(part for test, arm in report.winners for part in _shown(test, arm, len(report.winners) > 1)),
+        Section(_circumstances(report), 92),
         *(part for test, arm in report.winners for part in _evidence(test, arm)),
         Section(_others(report), 60, "the other comparisons"),
-        *(part for test, arm in losers for part in _evidence(test, arm, worth=-20)),
+        *(_lost(test, arm) for test, arm in losers),
         Section(_method(report), 50, "how this was decided"),
         Section(YOUR_TURN if report.winners else "", 95),
     ]
@@ -68,9 +71,15 @@ def _screen(report: Report) -> str:
         for test, arm in report.arms
         if arm.verdict == "blocked"
     ]
-    about = circumstances(report.spend, report.metadata)
     alert = "[!WARNING]" if _worn(report) or (asks and not report.winners) else "[!TIP]" if asks else ""
-    return first_screen(alert, *(asks or [_nothing(report)]), *_worn(report), about)
+    return first_screen(alert, *(asks or [_nothing(report)]), *_worn(report))
+
+
+def _circumstances(report: Report) -> str:
+    """What it took, and what all of it was measured with."""
+    several = len(report.winners) > 1
+    took = [_gained(test.stem if several else "", arm) for test, arm in report.winners if arm.bill]
+    return "\n".join([*took, circumstances(report.spend, report.metadata)])
 
 
 def _worn(report: Report) -> list[str]:
@@ -88,53 +97,57 @@ def _allowing(arm: Arm) -> str:
     return ", ".join(f"`--allow {word}`" for word, name in ALLOW.items() if name in failed)
 
 
-def _passed(arm: Arm) -> str:
-    """The other figure beside the score: the share of trials that passed, every agent counting equally."""
-    before, after = (
-        fmean(getattr(one, name) for one in arm.agents.values())
-        for name in ("passed_champion", "passed_challenger")
-    )
-    return f"passed {before:.1%} -> {after:.1%}"
-
-
 def _ask(test: Test, arm: Arm) -> list[str]:
-    cost = next((check.measured for check in arm.guardrails if check.name == "cost per case"), "")
-    shown = f"{points(arm.effect)} points"
     if test.model:
         asked = f"**Move from {code(test.model)} to {code(arm.name)}?** "
         becomes = f"`model:` of {', '.join(map(code, test.agents))} in `{MANIFEST}` becomes {code(arm.model)}"
         becomes += f", and {code(test.prompt)} its new text." if test.prompt else "."
     else:
-        asked = f"**Promote {code(test.stem)} challenger {cell(arm.name)}?** "
-        becomes = f"{code(test.prompt)} becomes challenger {cell(arm.name)} from tonight on."
-    shown_to_be = f"not worse by more than {100 * test.margin:g} points: " if test.margin else ""
+        asked = f"**Promote {code(test.stem)} {cell(arm.name)}?** "
+        becomes = f"{code(test.prompt)} becomes {cell(arm.name)} from tonight on."
+    shown_to_be = f", not worse by more than {100 * test.margin:g} points" if test.margin else ""
     return [
-        f"{asked}**{shown}** of score on {arm.cases_available} unseen cases "
-        f"({_percent(arm.confidence)} interval {bounds(arm.ci_low, arm.ci_high)} for this mix of cases, "
-        f"{_across_families(arm)}; a fresh pass over all of them), "
-        f"{_passed(arm)}, {shown_to_be}evidence {_odds(arm.e_value)}, cost per case {cell(cost)}.",
-        *_gained(arm),
-        f"**If you merge:** {becomes} **To undo:** revert this commit; nothing else changes.",
+        f"{asked}**{points(arm.effect)} points** on {arm.cases_available} unseen cases "
+        f"({_percent(arm.confidence)} interval {bounds(arm.ci_low, arm.ci_high)}){shown_to_be}, "
+        f"evidence {_odds(arm.e_value)}.",
+        code(ruler(arm.ci_low, arm.effect, arm.ci_high)),
+        f"**If you merge:** {becomes} **To undo:** revert the commit; nothing else changes.",
     ]
+
+
+def ruler(low: float, value: float, high: float, width: int = 36) -> str:
+    """An interval beside zero in characters: it survives e-mail."""
+    least, most = min(low, 0.0), max(high, 0.0)
+    pad = (most - least) * 0.06 or 1.0
+    least, most = least - pad, most + pad
+    marks = ["·"] * width
+
+    def place(at: float) -> int:
+        return round((at - least) / (most - least) * (width - 1))
+
+    marks[place(low) : place(high) + 1] = "─" * (place(high) + 1 - place(low))
+    for at, mark in ((low, "├"), (high, "┤"), (value, "●"), (0.0, "0")):
+        marks[place(at)] = mark
+    return "".join(marks)
 
 
 def _across_families(arm: Arm) -> str:
     """The interval of whoever asks about other cases of these kinds."""
     if arm.family_low is None or arm.family_high is None:
-        return f"from {arm.families} families: too few to say how kinds of cases differ"
-    return f"{bounds(arm.family_low, arm.family_high)} across its {arm.families} families"
+        return f"{arm.families} families: too few to say how they differ"
+    return f"{bounds(arm.family_low, arm.family_high)} across {arm.families} families"
 
 
-def _gained(arm: Arm) -> list[str]:
+def _gained(name: str, arm: Arm) -> str:
     """What the points cost, from the proposal to the last pass."""
-    if arm.bill is None:
-        return []
-    calls, usd, gained = arm.bill.calls, arm.bill.cost_usd, 100 * arm.effect
+    calls, usd = (arm.bill.calls, arm.bill.cost_usd) if arm.bill else (None, None)
+    gained = 100 * arm.effect
     per_call = "unknown per call" if not calls else f"{1000 * gained / calls:+.2f} points per 1,000 calls"
     per_usd = "unknown per dollar" if usd is None else f"{gained / usd:+.1f} per dollar" if usd else "free"
     spent = "an unknown sum" if usd is None else f"${usd:.2f}"
     took = "an unknown number of" if calls is None else f"{calls:,}"
-    return [f"**What it took:** {took} calls and {spent}, its proposal included: {per_call}, {per_usd}."]
+    about = f" {code(name)}" if name else ""
+    return f"**What it took{about}:** {took} calls and {spent}, its proposal included: {per_call}, {per_usd}."
 
 
 def _nothing(report: Report) -> str:
@@ -165,36 +178,45 @@ def circumstances(spend: Spend, about: Mapping[str, Any]) -> str:
     return ", ".join(parts) + "."
 
 
-def _shown(test: Test, arm: Arm) -> Iterator[Section]:
+def _shown(test: Test, arm: Arm, several: bool) -> Iterator[Section]:
     """What stands open: the figures, the change if it is short, and an answer that is another one now."""
     name = f"{test.stem} {arm.name}"
-    yield Section(f"### {test.stem}: {cell(arm.name)} against the champion\n\n{_glance(arm)}", 90)
+    head = f"### {cell(name)}\n\n" if several else ""
+    yield Section(f"{head}{_glance(arm)}", 90)
     if any(not check.passed for check in arm.guardrails):
         yield Section(_guardrails(arm), 85, "the guardrails")
     if len(arm.diff.splitlines()) <= SHORT_DIFF:
         yield Section(fenced(arm.diff, "diff"), 85, f"the diff of {name}")
-    flip = next(iter(arm.newly_right), None)
-    if flip:
-        before, after = (code(one.output_preview, 160) for one in (flip.champion, flip.challenger))
+    if arm.newly_right:
+        flip = arm.newly_right[0]
+        before, after = (said(one.output_preview, 200) for one in (flip.champion, flip.challenger))
         yield Section(
-            f"**For example** {code(flip.case, 60)}: the champion says {before}, now it is {after}.", 80
+            f"**For example** {code(flip.case, 60)}: the champion says _{before}_ "
+            f"({flip.champion.score:.2f} of 1), {cell(arm.name)} says _{after}_ ({flip.challenger.score:.2f}).",
+            80,
         )
     if arm.lineage and arm.lineage.reason:
         by = f" ({cell(arm.lineage.author, 60)})" if arm.lineage.author else ""
         yield Section(f"**Why it may be better:** {cell(arm.lineage.reason, 500)}{by}.", 80)
 
 
+_SYNTAX = re.compile(r'[\[\]{}"]+')
+
+
+def said(preview: str, limit: int) -> str:
+    """An answer in plain words: what stands in the JSON, also in one that was cut, without its brackets."""
+    return cell(" ".join(_SYNTAX.sub("", preview).split()), limit) or "nothing"
+
+
 def _glance(arm: Arm) -> str:
     """Four rows, for somebody who has a minute."""
-    right = [
-        fmean(getattr(one, f"passed_{side}") for one in arm.agents.values())
-        for side in ("champion", "challenger")
-    ]
+    sides = ("champion", "challenger")
+    right = [fmean(getattr(one, f"passed_{side}") for one in arm.agents.values()) for side in sides]
     held = sum(check.passed for check in arm.guardrails)
-    flips = f"newly right {len(arm.newly_right)}, newly wrong {len(arm.newly_wrong)}"
+    flips = f"newly right **{len(arm.newly_right)}**, newly wrong **{len(arm.newly_wrong)}**"
     rows = [
         ["unseen cases right", *(f"{one:.1%}" for one in right), flips],
-        ["mean score", *_means(arm), f"**{points(arm.effect)}** ({bounds(arm.ci_low, arm.ci_high)})"],
+        ["mean score", *_means(arm), f"**{points(arm.effect)}**, {_across_families(arm)}"],
         [
             "cost, p95 per case",
             *map(_per_case, (arm.champion, arm.challenger)),
@@ -204,7 +226,7 @@ def _glance(arm: Arm) -> str:
             "guardrails",
             "",
             f"{held} of {len(arm.guardrails)}",
-            "" if held == len(arm.guardrails) else "**see below**",
+            "all held" if held == len(arm.guardrails) else "**see below**",
         ],
     ]
     return table(["", "champion", cell(arm.name), ""], rows)
@@ -250,17 +272,24 @@ def _by_agent(arm: Arm) -> str:
     return f"{table(titles, rows)}\n\nWins {arm.wins}, ties {arm.ties}, losses {arm.losses}{rate}."
 
 
-def _evidence(test: Test, arm: Arm, worth: int = 0) -> Iterator[Section]:
+def _evidence(test: Test, arm: Arm) -> Iterator[Section]:
+    """What stands behind a promotion, folded part by part."""
     name = f"{test.stem} {arm.name}"
-    if arm.promoted:
-        figures = f"{_by_agent(arm)}\n\n{_guardrails(arm)}"
-        yield Section(
-            details(f"By agent and guardrail: {name}", figures), worth + 55, f"the figures of {name}"
-        )
-    yield flips_section(f"newly wrong cases of {name}", arm.newly_wrong, worth + 45)
-    if not (arm.promoted and len(arm.diff.splitlines()) <= SHORT_DIFF):
-        yield diff_section(name, arm.diff, worth + 40, "Manifest" if test.model else "Prompt")
-    yield flips_section(f"newly right cases of {name}", arm.newly_right, worth + 35)
+    figures = f"{_by_agent(arm)}\n\n{_guardrails(arm)}"
+    yield Section(details(f"By agent and guardrail: {name}", figures), 55, f"the figures of {name}")
+    yield flips_section(f"newly wrong cases of {name}", arm.newly_wrong, 45)
+    if len(arm.diff.splitlines()) > SHORT_DIFF:
+        yield diff_section(name, arm.diff, 40, "Manifest" if test.model else "Prompt")
+    yield flips_section(f"newly right cases of {name}", arm.newly_right, 35)
+
+
+def _lost(test: Test, arm: Arm) -> Section:
+    """What a challenger that is not promoted changed, in one fold."""
+    name = f"{test.stem} {arm.name}"
+    flips = (("wrong", arm.newly_wrong), ("right", arm.newly_right))
+    told = [f"**Newly {side}:** {len(rows)}\n\n{_flips(rows)}" for side, rows in flips if rows]
+    text = "\n\n".join([fenced(arm.diff, "diff", MAX_DIFF), *told])
+    return Section(details(f"What {name} changed", text), 20, f"what {name} changed")
 
 
 def diff_section(name: str, diff: str, worth: int, what: str = "Prompt") -> Section:
@@ -277,17 +306,20 @@ def flips_section(
     """Cases that changed sides, with what both arms said, folded."""
     if not flips:
         return Section("")
+    return Section(details(f"The {len(flips)} {title}", _flips(flips, arms)), worth, f"the {title}")
+
+
+def _flips(flips: Sequence[Flip], arms: Sequence[str] = ("champion", "challenger")) -> str:
     rows = [
         [
             code(flip.case, 60),
-            code(flip.expected, 160),
-            *(f"{arm.score:.2f} {code(arm.output_preview, 160)}" for arm in (flip.champion, flip.challenger)),
+            said(flip.why or flip.expected, 160),
+            *(f"{arm.score:.2f} {said(arm.output_preview, 160)}" for arm in (flip.champion, flip.challenger)),
         ]
         for flip in flips[:MAX_FLIPS]
     ]
     more = f"\n\n… and {len(flips) - MAX_FLIPS} more in the report." if len(flips) > MAX_FLIPS else ""
-    shown = table(["case", "expected", *arms], rows) + more
-    return Section(details(f"The {len(flips)} {title}", shown), worth, f"the {title}")
+    return table(["case", "what was wrong", *arms], rows) + more
 
 
 def _others(report: Report) -> str:
@@ -295,7 +327,7 @@ def _others(report: Report) -> str:
     lines = [
         f"{cell(f'{test.stem} {arm.name}')}: {VERDICTS.get(arm.verdict, arm.verdict)}, {points(arm.effect)} points "
         f"({bounds(arm.ci_low, arm.ci_high)}), evidence {_odds(arm.e_value)}, {arm.cases_used} of "
-        f"{arm.cases_available} cases, {arm.rounds} rounds; {cell(arm.reason, 300)}"
+        f"{arm.cases_available} cases, {arm.rounds} round{'s' * (arm.rounds != 1)}; {cell(arm.reason, 300)}"
         for test, arm in report.arms
         if not arm.promoted
     ]

@@ -5,7 +5,7 @@ Every word of a model is made inert; what an earlier night said already stands i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from telemetry.edge.text import Section, cell, code, details, first_screen, fitt
 SCHEMA_VERSION = 1
 SEVERITIES: Final = ("high", "med", "low")
 MAX_ROWS = 40  # of a table in the body; the report has all
+MAX_WORST = 15  # that somebody looks at over coffee; the others are among the words of the critics
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +120,22 @@ def sentence(report: Report) -> str:
 
 
 def markdown(report: Report) -> str:
-    """The whole text."""
+    """The whole text: the worst in one table with what to do about it; the words of the critics folded."""
     found = [(critique, issue) for critique in report.critiques for issue in critique.issues]
     found.sort(key=lambda pair: rank(pair[1]))
     today = report.generated_at[:10]
     new = [pair for pair in found if pair[1].first_seen == today]
     known = [pair for pair in found if pair[1].first_seen != today]
-    parts: list[str | Section] = [_first_screen(report, new, known)]
-    for place, pair in enumerate(new):
-        head = "" if place else "### New\n\n"
-        parts.append(Section(head + _issue(*pair), 50, code(pair[1].id)))
-    parts += [_known(known), _advice(report), _refused(report), _method(report)]
+    parts: list[str | Section] = [
+        _first_screen(report, new, known),
+        _worst(report, new),
+        _known(known),
+        _advice(report, new),
+        *_quoted(new),
+        _refused(report),
+        _method(report),
+        _YOUR_TURN,
+    ]
     return fitting(parts, str(FORM.path))
 
 
@@ -142,30 +148,54 @@ FORM: Final = Form(
 
 
 def _first_screen(report: Report, new: Sequence[Found], known: Sequence[Found]) -> str:
-    worst = failed = ""
-    if new:
-        critique, issue = new[0]
-        worst = f"**The worst:** {code(critique.target_agent)}: {cell(issue.title, 200)} ({code(issue.id)})."
+    failed = ""
     if report.failed:
         failed = f"Failed tonight, their earlier words are kept: {_pairs(report.failed)}."
     return first_screen(
         f"**{len(new)} new issues**, {_high(issue for _, issue in new)} of high severity; "
         f"{len(known)} earlier ones are still there.",
         "**If you merge:** only this report changes. The next proposals try to answer it; nothing goes live.",
-        worst,
         f"Critics asked {report.model.told}.",
         failed,
     )
 
 
+def _answer(report: Report, issue: Issue) -> str:
+    """What somebody recommends against an issue: the recommendation that names it."""
+    named = issue.title.casefold()
+    advice = (row for critique in report.critiques for row in critique.recommendations)
+    return next((row.change for row in advice if named in row.why.casefold()), "")
+
+
+def _worst(report: Report, new: Sequence[Found]) -> Section:
+    rows = [
+        [
+            f"{'**high** ' * (issue.severity == 'high')}{code(critique.target_agent)} {cell(issue.title, 200)}: "
+            f"{cell(issue.impact, 300)}",
+            cell(_answer(report, issue), 300) or "–",
+        ]
+        for critique, issue in new[:MAX_WORST]
+    ]
+    more = f"\n\n_And {len(new) - MAX_WORST} more, below._" if len(new) > MAX_WORST else ""
+    shown = table(["what is wrong", "what to do"], rows)
+    return Section(f"### New, the worst first\n\n{shown}{more}" if rows else "", 60, "the worst")
+
+
+def _quoted(new: Sequence[Found]) -> Iterator[Section]:
+    """What the critics quote, agent by agent."""
+    agents = dict.fromkeys(critique.target_agent for critique, _ in new)
+    for agent in agents:
+        own = [_issue(*pair) for pair in new if pair[0].target_agent == agent]
+        text = details(f"What critics say about {agent} ({len(own)})", "\n\n".join(own))
+        yield Section(text, 50, f"what critics say about {code(agent)}")
+
+
 def _issue(critique: Critique, issue: Issue) -> str:
     others = f", also seen by {', '.join(map(code, issue.also_by))}" if issue.also_by else ""
     support = "" if issue.supported else " _The quotation is not in what the critic was shown._"
-    severity = "**high**" if issue.severity == "high" else issue.severity
     return (
-        f"#### {code(critique.target_agent)}: {cell(issue.title, 200)}\n\n"
-        f"{severity}, by {code(critique.critic_agent)}{others}, {code(issue.id)}.{support}\n\n"
-        f"{quote(issue.evidence, 1000)}\n\n{cell(issue.impact, 500)}"
+        f"**{cell(issue.title, 200)}** ({code(issue.id)}), {issue.severity}, by {code(critique.critic_agent)}{others}: "
+        f"{cell(issue.impact, 500)}.{support}\n\n{quote(issue.evidence, 1000)}"
     )
 
 
@@ -177,13 +207,20 @@ def _known(known: Sequence[Found]) -> Section:
     return _tabled("### Known, still there", ["agent", "issue", "severity", "first seen", "id"], rows, 45)
 
 
-def _advice(report: Report) -> Section:
-    found = [(row, critique) for critique in report.critiques for row in critique.recommendations]
+def _advice(report: Report, new: Sequence[Found]) -> Section:
+    """What is recommended beyond what the first table shows."""
+    shown = {_answer(report, issue) for _, issue in new}
+    found = [
+        (row, critique)
+        for critique in report.critiques
+        for row in critique.recommendations
+        if row.change not in shown
+    ]
     rows = [
         [row.priority, code(critique.target_agent), cell(row.change, 400), cell(row.why, 300)]
         for row, critique in sorted(found, key=lambda pair: pair[0].priority)
     ]
-    return _tabled("### Recommended", ["priority", "agent", "change", "why"], rows, 40)
+    return _tabled("### Also recommended", ["", "agent", "what to do", "why"], rows, 40)
 
 
 def _refused(report: Report) -> Section:
@@ -214,6 +251,13 @@ def _method(report: Report) -> Section:
         f"{nothing}\n\n`python -m meta.critique_loops`",
     )
     return Section(text, 70)
+
+
+_YOUR_TURN: Final = Section(
+    "**Your turn:** merge it to keep these findings on record, or close it; tonight's critics look again either way. "
+    "A finding that is wrong is best answered by a case in the agent's suite.",
+    80,
+)
 
 
 def _pairs(rows: Iterable[Pairing]) -> str:

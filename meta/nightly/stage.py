@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from meta.nightly import branches
+from meta.nightly.message import message
 from meta.publish import judge, kinds
 from telemetry.edge import files
 from telemetry.edge.errors import BadInput
@@ -139,8 +140,9 @@ class Stage(InPlace):
         if branches.is_persons(self.root, form.branch):
             self._kept_branches.add(form.branch)
             return form.branch
-        message = f"{judged.headline}\n\n{judged.body}".encode()
-        made = judge.commit_patch(judged, self.tree, message, *self._identity, env=branches.COMMITTER)
+        told = message(judged.body, form.branch, f"{form.report}.md")
+        words = f"{judged.headline}\n\n{told}".encode()
+        made = judge.commit_patch(judged, self.tree, words, *self._identity, env=branches.COMMITTER)
         git(self.tree, "branch", "--force", form.branch, made)
         branches.remember(self.root, form, made, self._kept[f"{form.report}.json"])
         return form.branch

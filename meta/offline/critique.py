@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -62,9 +63,19 @@ def _failing_kinds(rules: Rules, payload: Row) -> Found:
         if example is None:
             continue
         reason = str(example["reasons"][0]) if example["reasons"] else str(example["id"])
-        impact = f"{failing} of {of} tune cases of this kind are answered wrongly, such as {example['id']}"
+        impact = f"{failing} of {of} tune cases are answered wrongly, such as {example['id']}"
         severity = "high" if share >= rules.number("failing_share_high") else "med"
-        yield _issue(f"{tag} cases fail", reason[:1000], impact, severity), f"Settle {tag} cases by a rule"
+        yield _issue(f"{tag} cases fail", reason[:1000], impact, severity), _advice(tag, reason)
+
+
+def _advice(tag: str, reason: str) -> str:
+    """What the prompt should say, by what went wrong; short, so that two pieces of advice are not taken for one."""
+    if "false alarm" in reason:
+        return f"Stay silent on {tag} cases"
+    if "missed" in reason:
+        return f"Report {tag} cases: name their signs"
+    wanted = re.search(r'expected ("[^"]{1,60}"|[-\d.]{1,20})', reason)
+    return f"Answer {tag} cases with {wanted[1]}" if wanted else f"Give {tag} cases a rule"
 
 
 def _telemetry(rules: Rules, payload: Row) -> Found:

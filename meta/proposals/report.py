@@ -10,10 +10,11 @@ from typing import Final
 from agents.texts.variants import name_of
 from eval.ledger.report import Asked, Form
 from telemetry.edge.files import REPORTS
-from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, some, table
+from telemetry.edge.text import Section, cell, code, cut, details, fenced, first_screen, fitting, some, table
 
 SCHEMA_VERSION = 1
 MAX_DIFF = 8_000
+MAX_TOLD = 130  # characters of what changes, while folded
 MAX_NAMES, MAX_ROWS = 20, 40  # in one sentence, and in a table or list of the body; the report has all
 
 
@@ -107,18 +108,15 @@ def sentence(report: Report) -> str:
 def markdown(report: Report) -> str:
     """The whole text."""
     parts: list[str | Section] = [_first_screen(report), _table(report.proposals)]
-    for row in report.proposals:
-        name = _name(row)
-        diff = details(
-            f"Prompt diff (+{row.lines_added} -{row.lines_removed} lines)", fenced(row.diff, "diff", MAX_DIFF)
-        )
-        parts += [Section(_proposal(row, name), 40, name), Section(diff, 30, f"the diff of {name}")]
+    parts += [Section(_proposal(row), 40, _name(row)) for row in report.proposals]
     left = [*report.skipped, *report.refused][:MAX_ROWS]
     lines = "\n".join(f"- {code(_stem(row))}: {cell(row.reason, 300)}" for row in left)
     parts.append(
         Section(details("Not proposed, and why", lines) if left else "", 20, "what was not proposed")
     )
-    return fitting([*parts, Section(_METHOD, 60)], str(FORM.path))
+    return fitting(
+        [*parts, Section(_METHOD, 60), Section(_YOUR_TURN if report.proposals else "", 65)], str(FORM.path)
+    )
 
 
 FORM: Final = Form(
@@ -128,13 +126,13 @@ FORM: Final = Form(
 
 def _first_screen(report: Report) -> str:
     rows = report.proposals
-    built = asked = gained = lost = ""
+    built = asked = lost = ""
     if early := [f"{_name(row)} on {cell(row.built_on)}" for row in rows if row.built_on]:
         built = f"**Built on a promotion that is not merged yet: {some(early, MAX_NAMES)}.** Decide on that first."
     if rows:
-        asked = f"**Test {'these challengers' if len(rows) > 1 else 'this challenger'}?** {_named(rows)}"
+        asked = f"**Test {f'these {len(rows)} challengers' if len(rows) > 1 else 'this challenger'}?** "
         best = max(rows, key=lambda row: row.tune.points)
-        gained = (
+        asked += (
             f"On practice cases (*tune*) up to **{best.tune.points:+.1f} points** ({code(_stem(best))}: "
             f"{best.tune.before.passed} -> {best.tune.after.passed} of {best.tune.cases})."
         )
@@ -143,7 +141,6 @@ def _first_screen(report: Report) -> str:
     return first_screen(
         built,
         asked,
-        gained,
         lost,
         "**If you merge:** they only become challengers. The next A/B test compares each with its champion"
         " on cases that nobody who proposes has seen, and asks you again before it changes a live prompt.",
@@ -153,33 +150,44 @@ def _first_screen(report: Report) -> str:
 
 
 def _table(proposals: Sequence[Proposed]) -> Section:
-    titles = ["prompt", "challenger", "lines", "tune before", "tune after", "difference"]
-    titles += ["newly right", "newly wrong"]
     rows = []
     for row in proposals[:MAX_ROWS]:
         tune = row.tune
         before, after = (f"{100 * rates.passed / tune.cases:.1f} %" for rates in (tune.before, tune.after))
-        told = [before, after, f"**{tune.points:+.1f}**", str(tune.newly_right), str(tune.newly_wrong)]
-        lines = f"+{row.lines_added} -{row.lines_removed}"
-        rows.append([code(row.prompt), cell(name_of(row.variant, row.sha256)), lines, *told])
+        told = [
+            f"{before} -> {after}",
+            f"**{tune.points:+.1f}**",
+            str(tune.newly_right),
+            str(tune.newly_wrong),
+        ]
+        rows.append([_name(row), f"+{row.lines_added} -{row.lines_removed}", *told])
+    titles = ["challenger", "lines", "practice cases passed", "points", "newly right", "newly wrong"]
     return Section(table(titles, rows, right=5) if rows else "", 50, "the table of challengers")
 
 
-def _proposal(row: Proposed, name: str) -> str:
-    answers = ", ".join(map(code, row.answers))
+def _proposal(row: Proposed) -> str:
+    """What one challenger changes in a line, behind it why and the diff."""
     mended = sorted(row.tune.mended_kinds.items(), key=lambda one: (-one[1], one[0]))
-    kinds = ", ".join(f"{cell(kind)} ({count})" for kind, count in mended)
+    kinds = some([f"{cell(kind)} ({count})" for kind, count in mended], MAX_NAMES)
     parts = (
-        f"### {name}",
-        f"**Why it may be better:** {cell(row.reason, 600)}",
-        answers and f"Answers {answers}.",
-        kinds and f"Mended kinds of cases: {kinds}.",
-        _spent(row),
         "\n".join(f"- {cell(change, 300)}" for change in row.changes),
+        f"**Why it may be better:** {cell(row.reason, 600)}",
+        row.answers and f"Answers {', '.join(map(code, row.answers))}.",
+        kinds and f"Mends cases of these kinds: {kinds}.",
+        _spent(row),
+        fenced(row.diff, "diff", MAX_DIFF),
     )
-    return "\n\n".join(part for part in parts if part)
+    name = f"{_stem(row)} {name_of(row.variant, row.sha256)}"
+    told, more = cut("; ".join(row.changes), MAX_TOLD)
+    return details(
+        f"{name}: {told}{'…' * more}" if told else name, "\n\n".join(part for part in parts if part)
+    )
 
 
+_YOUR_TURN: Final = (
+    "**Your turn:** merge it to let tonight's A/B test decide, or close it: these texts are not proposed again beside "
+    "these champions. To keep some of them, delete the others' files on this branch first; a commit of yours stays."
+)
 _METHOD: Final = details(
     "How these came about, and how to reproduce it",
     "For every prompt that fails tune cases: the model sees them, the critiques and what was tried before, and "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from eval.ledger.report import Form
 from meta.worth.record import Agent, Report, Rule
 from telemetry.edge.files import REPORTS, Repo
-from telemetry.edge.text import Section, cell, code, details, first_screen, fitting, some, table
+from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, some, table
 
 if TYPE_CHECKING:
     from agents.domain import Column
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_NAMES = 30  # of agents in one sentence of the body
+CURVE = 8  # points from which a curve is worth its space
 MAX_ROWS = 150  # of the body's table; those to decide on come first
 STATES = {
     "candidate": "candidate",
@@ -74,7 +75,9 @@ def markdown(report: Report, columns: Sequence[Column] = ()) -> str:
     ]
     parts = [Section(_evidence(row, report.rule), 40, code(row.agent)) for row in shown]
     path = str((REVIVAL if report.revived else FORM).path)
-    return fitting([_headline(report), *parts, _table(report, columns), _method(report.rule)], path)
+    return fitting(
+        [_headline(report), *parts, *_table(report, columns), _method(report.rule), _your_turn(report)], path
+    )
 
 
 def form(columns: Sequence[Column], name: str = "retirement_report") -> Form[Report]:
@@ -106,6 +109,7 @@ REVIVAL = form((), "revival_report")
 
 def _headline(report: Report) -> str:
     disabled, revived = _named(report.disabled), _named(report.revived)
+    alert = "[!WARNING]" if disabled else "[!TIP]" if revived else ""
     loud, ready = _named(_in_state(report, "loud")), "" if revived else _named(_in_state(report, "revival"))
     certain = f"Evidence of more than {report.rule.convinced:g} to 1 that the reward floor is not earned."
     if revived:
@@ -124,13 +128,14 @@ def _headline(report: Report) -> str:
         names = _named(row.agent for row in report.candidates)
         told = [
             f"**Retirement candidates: {names}.** {certain}",
-            "**If you merge:** only this report changes. To retire: run the workflow with `mode: disable`.",
+            "**If you merge:** only this report changes.",
         ]
     else:
         told = [
             f"**{NOBODY} {len(report.agents)} agents.**" + (" Nothing to decide." * (not loud and not ready))
         ]
     return first_screen(
+        alert,
         *told,
         loud
         and f"**Loud: {loud}.** Many outcomes, and no better than chance: ask more of the prompt, or retire it.",
@@ -139,6 +144,29 @@ def _headline(report: Report) -> str:
         if report.offline
         else "",
     )
+
+
+def _your_turn(report: Report) -> Section:
+    """What the person can do."""
+    if report.disabled or report.revived:
+        told = "merge it, or close it: the next report asks again only on new evidence."
+    elif report.candidates:
+        told = (
+            "merge it to keep the report, or close it. To retire somebody: run the workflow *Agent retirement* with "
+            "`mode: disable`, or `python -m meta.retirement --disable`; both ask you once more."
+        )
+    else:
+        return Section("")
+    return Section(f"**Your turn:** {told}", 80)
+
+
+def chart(title: str, values: Sequence[float], floor: float) -> str:
+    """A curve beside its floor as Mermaid draws it."""
+    low, high = min([*values, floor, 0.0]), max([*values, floor]) or 0.1
+    lines = (", ".join(f"{value:.3f}" for value in row) for row in (values, [floor] * len(values)))
+    drawn = "\n".join(f"    line [{line}]" for line in lines)
+    axis = f'    x-axis "oldest to newest" 1 --> {len(values)}\n    y-axis "reward" {low:.2f} --> {high:.2f}'
+    return fenced(f'xychart-beta\n    title "{title}"\n{axis}\n{drawn}', "mermaid")
 
 
 def _evidence(row: Agent, rule: Rule) -> str:
@@ -154,6 +182,8 @@ def _evidence(row: Agent, rule: Rule) -> str:
         lines.append(
             f"`{spark(row.trend)}` {what} {over}: mean **{_signed(shown)}**, floor {rule.reward_floor:+.3f}."
         )
+        if len(row.trend) >= CURVE:
+            lines += ["", chart(f"{row.agent}: reward and floor", row.trend, rule.reward_floor), ""]
         lines.append(f"- Judged by {BASES[measured.basis]}.")
         if measured.settled_reward is not None:
             settled = f"{_signed(measured.settled_reward)}** ({_pct(measured.settled_share)} of its runs are settled)"
@@ -191,23 +221,21 @@ def _evidence(row: Agent, rule: Rule) -> str:
     return "\n".join(lines)
 
 
-def _table(report: Report, columns: Sequence[Column]) -> Section:
-    titles = [
-        "agent",
-        "state",
-        "days",
-        "reward",
-        "settled",
-        "odds against",
-        "longest silence",
-        "passed (empty)",
-    ]
-    titles += ["unique signals", "hit rate (base)"]
+_SHOWN = 6  # columns that fit a pull request; the others are folded
+
+
+def _table(report: Report, columns: Sequence[Column]) -> Iterator[Section]:
+    titles = ["agent", "state", "days", "reward", "odds against", "passed (empty)"]
+    titles += ["settled", "longest silence", "unique signals", "hit rate (base)"]
     titles += [*(column.title for column in columns), "cost per useful signal"]
     rows = [_cells(row, columns) for row in report.agents[:MAX_ROWS]]
     more = len(report.agents) - len(rows)
     told = f"\n\n_And {more} more agents, all in `{FORM.path}`._" if more else ""
-    return Section(table(titles, rows, right=len(titles) - 2) + told, 60, "the table of all agents")
+    first = table(titles[:_SHOWN], [row[:_SHOWN] for row in rows], right=_SHOWN - 2)
+    yield Section(first + told, 60, "the table of all agents")
+    rest = [titles[0], *titles[_SHOWN:]]
+    further = table(rest, [[row[0], *row[_SHOWN:]] for row in rows], right=len(rest) - 1)
+    yield Section(details("Further figures of all agents", further), 35, "further figures of all agents")
 
 
 def _cells(row: Agent, columns: Sequence[Column]) -> list[str]:
@@ -218,12 +246,12 @@ def _cells(row: Agent, columns: Sequence[Column]) -> list[str]:
         STATES[row.state],
         str(row.n),
         _signed(row.rolling_avg_reward),
-        _signed(row.measured.settled_reward if row.measured else None),
         _odds(row.measured.odds if row.measured else None),
+        _passed(row),
+        _signed(row.measured.settled_reward if row.measured else None),
         "–"
         if row.measured is None or row.measured.longest_silence is None
         else str(row.measured.longest_silence),
-        _passed(row),
         _pct(row.unique.unique_share if row.unique else None),
         f"{_pct(hit.hit_rate)} ({_pct(hit.base_rate)})" if hit else "–",
         *(column.shown(found[column.name]) if found.get(column.name) else "–" for column in columns),

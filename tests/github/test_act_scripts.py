@@ -36,7 +36,7 @@ def test_the_ab_night_proposes_the_better_challenger_and_the_next_one_nothing(ni
     assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     form = KINDS["ab_champion"]
     request = ran.requests[form.branch]
-    assert request["body"].startswith("> [!TIP]\n> **Promote `flood_watch` challenger B ")
+    assert request["body"].startswith("> [!TIP]\n> **Promote `flood_watch` B ")
     assert request["commit-message"].startswith("Promote flood_watch: +")
     better = (night.tree / "agents/prompts/variants/flood_watch/B.md").read_text()
     changed = night.diff(form.branch)

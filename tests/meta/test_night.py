@@ -127,7 +127,7 @@ def test_a_change_becomes_one_commit_on_its_branch_and_the_tree_stays_as_it_was(
     assert (checkout / PROMPT).read_text() == "edited, not committed\n"
     assert git(checkout, "rev-list", "--count", "main..meta/cross-critiques") == "1"
     message = git(checkout, "log", "-1", "--format=%B", "meta/cross-critiques")
-    assert message.startswith("Meta: Cross-agent critiques\n\n> **Nothing to decide.**")
+    assert message.startswith("Meta: Cross-agent critiques\n\nNothing to decide.\n")
     assert git(checkout, "diff", "--name-only", "main", "meta/cross-critiques").split() == [
         f"{REPORT}.json",
         f"{REPORT}.md",
@@ -189,7 +189,7 @@ def test_the_commit_is_headed_by_what_was_found(checkout: Path) -> None:
         write_atomic(stage.tree / "meta/reports/ab_test_report.md", "> **Merge?**\n")
         branch = stage.publish("ab_champion")
     message = git(checkout, "log", "-1", "--format=%B", str(branch))
-    assert message == "Promote watcher: +8.3 points (95 % CI 3.1..13.4), n=112\n\n> **Merge?**"
+    assert message.startswith("Promote watcher: +8.3 points (95 % CI 3.1..13.4), n=112\n\nMerge?\n")
 
 
 def test_each_change_starts_from_the_same_commit_and_may_carry_what_an_earlier_one_made(

@@ -44,24 +44,39 @@ def open_browser() -> Iterator[Any]:
             browser.close()
 
 
-def looked_at(browser: Any, site: Path, pages: Sequence[str], *, width: int, scheme: str) -> Iterator[Seen]:
-    """Every page at that width and in those colours."""
-    from axe_playwright_python.sync_playwright import Axe
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A screen to see pages on, and what axe is asked there: all of its rules if None."""
 
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page = context.new_page()
-    other = context.new_page()  # for axe, which fetches the stylesheet and is refused: not the page's trouble
+    width: int
+    scheme: str = "light"
+    rules: tuple[str, ...] | None = ()
+
+
+def looked_at(browser: Any, site: Path, pages: Sequence[str], looks: Sequence[Look]) -> Iterator[Seen]:
+    """Every page, loaded once and seen in every way: its layout and colours are the stylesheet's, not the script's."""
+    page = browser.new_page()
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: said.append(str(error)))
     for name in pages:
         page.goto((site / name).as_uri())
-        troubles = list(said)
-        said.clear()
-        if (over := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
-            troubles.append(f"{over} px wider than the screen")
-        troubles += [f"text under {SMALLEST} px: {one}" for one in page.evaluate(SMALL_TEXT, SMALLEST)]
-        other.goto((site / name).as_uri())
-        violations = Axe().run(other).response["violations"]
-        troubles += [f"axe: {one['id']}: {one['nodes'][0]['html']}" for one in violations]
-        yield Seen(name, width, scheme, tuple(troubles))
+        for look in looks:
+            page.set_viewport_size({"width": look.width, "height": 900})
+            page.emulate_media(color_scheme=look.scheme)
+            yield Seen(name, look.width, look.scheme, (*said, *_troubles(page, look.rules)))
+            said.clear()
+    page.close()
+
+
+def _troubles(page: Any, rules: tuple[str, ...] | None) -> Iterator[str]:
+    from axe_playwright_python.sync_playwright import Axe
+
+    if (over := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
+        yield f"{over} px wider than the screen"
+    yield from (f"text under {SMALLEST} px: {one}" for one in page.evaluate(SMALL_TEXT, SMALLEST))
+    if rules != ():
+        # Not preloaded: axe would fetch the stylesheet, which the page's policy refuses.
+        options = {"preload": False} | ({"runOnly": list(rules)} if rules else {})
+        for one in Axe().run(page, options=options).response["violations"]:
+            yield f"axe: {one['id']}: {one['nodes'][0]['html']}"

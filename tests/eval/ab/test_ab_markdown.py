@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eval.ab.body import FORM, VERDICTS, bounds
+from eval.ab.body import FORM, VERDICTS, bounds, ruler, said
 from eval.ab.body import body as body_of
 from eval.ab.record import Report
 from meta.publish.contents import _outside_code, check_body
@@ -42,17 +42,42 @@ def test_the_first_screen_is_enough_to_decide(report: dict[str, Any]) -> None:
     arm = next(arm for arm in test["arms"] if arm["promoted"])
     screen = body(report).split("\n\n")[0]
     assert all(line.startswith(">") for line in screen.splitlines())
-    assert f"**Promote `solver` challenger B {arm['sha256'][:7]}?**" in screen
+    assert f"**Promote `solver` B {arm['sha256'][:7]}?**" in screen
     assert f"**{100 * arm['effect']:+.1f} points**" in screen
     assert f"{100 * arm['ci_low']:+.1f} .. {100 * arm['ci_high']:+.1f}" in screen
-    assert f"on {arm['cases_available']} unseen cases" in screen and "passed 7" in screen  # both figures
+    assert f"on {arm['cases_available']} unseen cases" in screen
+    assert "If you merge:" in screen and "To undo:" in screen
+    opened = body(report).split("<details>")[0]
     low, high = arm["family_low"], arm["family_high"]
-    assert f"for this mix of cases, {bounds(low, high)} across its {arm['families']} families" in screen
+    assert f"{bounds(low, high)} across {arm['families']} families" in opened
     calls, gained = arm["bill"]["calls"], 100 * arm["effect"]
-    assert f"**What it took:** {calls:,} calls and $" in screen
-    assert f"{1000 * gained / calls:+.2f} points per 1,000 calls" in screen and " per dollar." in screen
-    for promise in ("cost per case", "If you merge:", "To undo:", "Model `scripted-1`", "spend $"):
-        assert promise in screen
+    assert f"**What it took:** {calls:,} calls and $" in opened
+    assert f"{1000 * gained / calls:+.2f} points per 1,000 calls" in opened and " per dollar." in opened
+    for promise in ("unseen cases right | 7", "cost, p95 per case", "Model `scripted-1`", "spend $"):
+        assert promise in opened
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high"), [(0.07, 0.13, 0.22), (-0.2, -0.1, 0.1), (0, 0, 0), (-1, 1, 1)]
+)
+def test_an_interval_can_be_seen_in_an_e_mail(low: float, value: float, high: float) -> None:
+    drawn = ruler(low, value, high)
+    assert len(drawn) == 36
+    assert drawn.index("0") >= 0
+    if low > 0:
+        assert drawn.index("0") < drawn.index("├") < drawn.index("●") < drawn.index("┤")
+
+
+@pytest.mark.parametrize(
+    ("preview", "shown"),
+    [
+        ("[]", "nothing"),
+        ('[{"id": "h1", "score": 4}]', "id: h1, score: 4"),
+        ('[{"id": "h1", "wh', "id: h1, wh"),
+    ],
+)
+def test_an_answer_reads_in_plain_words(preview: str, shown: str) -> None:
+    assert said(preview, 100) == shown
 
 
 def test_figures_and_a_short_diff_stand_open_and_the_rest_is_folded(report: dict[str, Any]) -> None:
@@ -85,7 +110,8 @@ def test_everything_a_reviewer_may_ask_is_there(report: dict[str, Any]) -> None:
     text = body(report)
     for part in (
         "| guardrail | limit |",
-        "Prompt diff",
+        "```diff",
+        "What solver C",
         "newly right cases",
         "python -m eval.ab_testing --prompt",
     ):
@@ -115,7 +141,7 @@ def test_a_body_too_long_for_github_loses_whole_sections_and_says_so(report: dic
     assert len(text) < 60_000 and "Left out to fit" in text
     plain = "\n".join(_outside_code(text))
     assert plain.count("<details>") == plain.count("</details>") > 2
-    assert "**Promote `p11` challenger B " in text
+    assert "**Promote `p11` B " in text
     assert list(check_body(text.encode())) == []
 
 

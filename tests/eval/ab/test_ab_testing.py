@@ -66,7 +66,7 @@ def test_a_better_challenger_becomes_champion_and_live_prompt(
     assert FORM.read(here()) is not None
     text = outputs.read_text()
     assert "\ntrue\n" in text and f'["{world.PROMPT}"]' in text
-    assert f"Promote `solver` challenger B {arm['sha256'][:7]}?" in (root / "eval/ab_outsummary").read_text()
+    assert f"Promote `solver` B {arm['sha256'][:7]}?" in (root / "eval/ab_outsummary").read_text()
     rows = [json.loads(line) for line in (root / logger.LOG_PATH).read_text().splitlines()]
     assert {row["source"] for row in rows} == {"ab_test"}
 

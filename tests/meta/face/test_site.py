@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import chdir
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,30 +10,19 @@ from typing import Any
 
 import pytest
 
-from meta import audit, dashboard, night
+from meta import audit, dashboard
 from meta.retirement import retire_candidates
 from meta.site import build, draw
 from meta.site.facts import gather
 from telemetry.edge.files import HISTORY, working_in
-from tests.worlds import night_checkout, world
-from tests.worlds.browser import looked_at, open_browser
+from tests.meta.face.conftest import SAID
+from tests.worlds import world
+from tests.worlds.browser import Look, looked_at
 
 pytestmark = pytest.mark.xdist_group("site")  # one night and one site for all
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 LATER = timedelta(hours=37)
-SAID = "the water is over the bank"
-
-
-@pytest.fixture(scope="module")
-def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A checkout after one night, with its branches left open."""
-    root = night_checkout.make(tmp_path_factory.mktemp("site"))
-    with pytest.MonkeyPatch.context() as patch, chdir(root):
-        patch.syspath_prepend(str(root))
-        assert night.main(["--root", str(root), "--quiet"]) == 0
-        world.put(root, "agents/outputs/watcher.json", {"output": [{"id": "gauge", "rationale": SAID}]})
-        yield root
 
 
 @pytest.fixture(scope="module")
@@ -192,26 +179,32 @@ def test_charts_stay_within_their_frame(values: list[float]) -> None:
             assert 0 <= y <= draw.HEIGHT
 
 
-def test_a_person_can_read_every_page_on_a_phone_and_in_the_dark(site: Path) -> None:
+def test_a_person_can_read_every_page_on_a_phone_and_in_the_dark(site: Path, browser: Any) -> None:
     every = sorted(str(page.relative_to(site)) for page in site.rglob("*.html"))
     pages = list({name.rpartition("/")[0] or name: name for name in every}.values())  # one of each sort
-    with open_browser() as browser:
-        for width, scheme in ((1280, "light"), (390, "dark")):
-            for found in looked_at(browser, site, pages, width=width, scheme=scheme):
-                assert not found.troubles, found
+    for found in looked_at(browser, site, pages, LOOKS):
+        assert not found.troubles, found
 
 
-def test_filters_stay_in_the_address_and_it_works_without_script(site: Path) -> None:
-    with open_browser() as browser:
-        page = browser.new_page()
-        page.goto((site / "agents.html").as_uri())
-        page.fill("input[name=agent]", "idl")
-        page.reload()
-        assert page.locator("tbody tr:visible").count() == 1
-        assert page.input_value("input[name=agent]") == "idl"
-        page.click("th button >> nth=0")
-        assert page.get_attribute("th >> nth=0", "aria-sort") == "ascending"
-        plain = browser.new_context(java_script_enabled=False).new_page()
-        plain.goto((site / "agents.html").as_uri())
-        assert plain.locator("tbody tr:visible").count() >= 2
-        assert not plain.locator("form.filter").is_visible()
+# Every width in every scheme; axe is asked again only what these can change.
+LOOKS = (
+    Look(1280, "light", None),
+    Look(1280, "dark"),
+    Look(390, "light"),
+    Look(390, "dark", ("color-contrast", "link-in-text-block", "scrollable-region-focusable")),
+)
+
+
+def test_filters_stay_in_the_address_and_it_works_without_script(site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto((site / "agents.html").as_uri())
+    page.fill("input[name=agent]", "idl")
+    page.reload()
+    assert page.locator("tbody tr:visible").count() == 1
+    assert page.input_value("input[name=agent]") == "idl"
+    page.click("th button >> nth=0")
+    assert page.get_attribute("th >> nth=0", "aria-sort") == "ascending"
+    plain = browser.new_context(java_script_enabled=False).new_page()
+    plain.goto((site / "agents.html").as_uri())
+    assert plain.locator("tbody tr:visible").count() >= 2
+    assert not plain.locator("form.filter").is_visible()
