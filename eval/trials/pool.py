@@ -19,6 +19,7 @@ so far and returns stops the feed early; what is in flight still finishes and is
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -106,44 +107,66 @@ async def run_trials(
     recorder = Recorder(model)
     agents: dict[tuple[int, str, str | None], BaseAgent] = {}
     running: set[asyncio.Task[Trial]] = set()
-    finished: deque[asyncio.Task[Trial]] = deque()
-    wake = asyncio.Event()
+    finished: deque[asyncio.Task[Trial] | Trial] = deque()
+    wake, outside = asyncio.Event(), contextvars.copy_context()
+    asking = 0  # of those running, the others are being graded
 
     def done(task: asyncio.Task[Trial]) -> None:
         finished.append(task)
         wake.set()
 
     async def one(job: Job, agent: BaseAgent) -> Trial:
-        with logger.source(source):
-            trial = await run_trial(job, agent, judge)
+        nonlocal asking
+        asks = True
+
+        async def answered() -> None:
+            """The next question leaves before this answer is graded and put on record."""
+            nonlocal asking, asks
+            asking, asks = asking - 1, False
+            fill()
+            await asyncio.sleep(0)
+
+        with logger.source(source):  # one at a time: a trial is seen before the next begins
+            trial = await run_trial(job, agent, judge, answered if concurrency > 1 else None)
         if journal is not None:
             journal.add(trial.identity, to_row(trial))
+        asking -= asks
         return trial
 
     feed = iter(jobs)
+
+    def fill() -> None:
+        nonlocal asking
+        while asking < concurrency and (job := next(feed, None)):
+            row = journal.rows.get(job.identity) if journal else None
+            if row and row["score"] is not None:  # one that an outage spoilt is run again
+                finished.append(from_row(row))
+                wake.set()
+                return  # one at a time, so that the feed may look at what is there
+            place = (id(job.prompts), job.spec.name, job.spec.model)
+            if place not in agents:
+                agents[place] = build(job.spec, job.prompts, recorder)
+            task = asyncio.create_task(one(job, agents[place]), context=outside.copy())
+            task.add_done_callback(done)
+            running.add(task)
+            asking += 1
+
     collector = gc.get_threshold()
     gc.set_threshold(*PATIENT)
     try:
         while True:
-            while len(running) < concurrency and (job := next(feed, None)):
-                row = journal.rows.get(job.identity) if journal else None
-                if row and row["score"] is not None:  # one that an outage spoilt is run again
-                    yield from_row(row)
-                    continue
-                place = (id(job.prompts), job.spec.name, job.spec.model)
-                if place not in agents:
-                    agents[place] = build(job.spec, job.prompts, recorder)
-                task = asyncio.create_task(one(job, agents[place]))
-                task.add_done_callback(done)
-                running.add(task)
-            if not running:
-                return
+            fill()
             if not finished:
+                if not running:
+                    return
                 wake.clear()
                 await wake.wait()
-            task = finished.popleft()
-            running.discard(task)
-            yield task.result()
+            found = finished.popleft()
+            if isinstance(found, Trial):
+                yield found
+                continue
+            running.discard(found)
+            yield found.result()
     finally:
         gc.set_threshold(*collector)
         for task in running:

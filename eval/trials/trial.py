@@ -7,7 +7,7 @@ import functools
 import hashlib
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
@@ -123,8 +123,10 @@ class Trial:
         return (self.arm, self.agent, self.case_id, self.trial_no)
 
 
-async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
-    """Run and grade one trial, and log its `evaluation` row."""
+async def run_trial(
+    job: Job, agent: BaseAgent, judge: Judge, answered: Callable[[], Awaitable[None]] | None = None
+) -> Trial:
+    """Run and grade one trial, and log its `evaluation` row; `answered` is awaited before grading an answer."""
     run_id = logger.new_run_id()
     marked = trial_label.set("/".join(map(str, job.identity)))
     start = time.perf_counter()
@@ -143,6 +145,8 @@ async def run_trial(job: Job, agent: BaseAgent, judge: Judge) -> Trial:
     took_ms = round((time.perf_counter() - start) * 1000, 3)
     _asked.reset(noted)
     trial_label.reset(marked)
+    if answered is not None and problem is None:
+        await answered()
     case = job.case
     if problem is None:
         try:

@@ -152,7 +152,7 @@ def test_a_feed_that_ends_early_lets_what_is_in_flight_finish() -> None:
                 seen.append(trial)
 
     asyncio.run(consume())
-    assert 10 <= len(seen) <= 14
+    assert 10 <= len(seen) <= 18  # four being asked, four being graded
     assert len(seen) == len(Doubler.calls), "nothing started was thrown away"
 
 
