@@ -37,11 +37,12 @@ ERROR_KINDS: Final = (
     "budget",
     "source",
     "unknown_task",
+    "lost",
     "agent",
 )
 # What the endpoint, the budget or a data source did, and what the offline model was never taught: not held against
 # an agent or an arm.
-INFRASTRUCTURE: Final = frozenset({"timeout", "rate_limit", "provider", "budget", "source", "unknown_task"})
+INFRASTRUCTURE: Final = frozenset(ERROR_KINDS) - {"parse", "agent"}
 
 T = TypeVar("T")
 LOG_PATH = EVENTS  # below the root being worked on

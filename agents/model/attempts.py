@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from agents.model import reply as replies
 from agents.model.answer import Unusable, parse
 from agents.model.budget import Budget
-from agents.model.call import Completion, LLMError
+from agents.model.call import Completion, LLMError, Sent, sending
 from agents.model.pace import Flight, Pace
 from agents.model.reply import Failure, Reply, Tally
 from agents.model.request import Dialect, Question, adapted, answer_limit, body
@@ -102,6 +102,8 @@ class Call:
         billed: float | None = None
         left = budget.seconds_left()
         self.tally.attempts += 1
+        if (note := sending.get()) is not None:
+            note(self._sent(question))
         try:
             async with self.pace.limited(self.flight, limit, left):
                 outcome = await self._posted(question)
@@ -175,9 +177,15 @@ class Call:
         """The most that a request is foreseen to cost; nothing is foreseen when no USD cap is set."""
         if self.to.budget.max_usd is None:
             return 0.0
-        prompt = self._chars(question) // CHARS_PER_TOKEN + 16 * len(question.messages)
-        usage = pricing.Usage(prompt, answer_limit(self.to.dialect(question.model), question))
+        most = self._sent(question)
+        usage = pricing.Usage(most.tokens_in, most.tokens_out)
         return pricing.cost(question.model, usage, provider=self.to.provider, override=self.price).usd or 0.0
+
+    def _sent(self, question: Question) -> Sent:
+        prompt = self._chars(question) // CHARS_PER_TOKEN + 16 * len(question.messages)
+        answer = answer_limit(self.to.dialect(question.model), question)
+        given = None if self.price is None else (self.price.prompt_per_mtok, self.price.completion_per_mtok)
+        return Sent(question.model, self.to.provider, prompt, answer, given)
 
     def _chars(self, question: Question) -> int:
         return len(question.wanted.text) + sum(

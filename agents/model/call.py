@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
@@ -25,6 +25,21 @@ NO_AGENT = "llm_client"  # who is named on the row of a call made outside any ag
 # noise from (seed, label, messages), so two trials of a case err independently, and a rerun of either errs alike.
 # Real models never see it.
 trial_label: ContextVar[str] = ContextVar("trial_label", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that is about to leave, and the most that it may use: whoever dies before its answer left this."""
+
+    model: str
+    provider: str
+    tokens_in: int
+    tokens_out: int
+    prices: tuple[float, float] | None  # USD per million tokens in and out, where they were given
+
+
+# Who keeps a record of requests before they leave, for the trial that is running.
+sending: ContextVar[Callable[[Sent], None] | None] = ContextVar("sending", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +221,21 @@ def _content(message: Message) -> str:
     """The words of a message; parts other than text as the JSON that was sent."""
     content = message.get("content")
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+
+
+def log_lost(agent: str, calls: Sequence[Sent]) -> float | None:
+    """Log the requests of one call whose answer nobody was there to hear; gives their price at worst, if known."""
+    from telemetry.record import pricing
+
+    last, worst = calls[-1], list[float | None]()
+    for call in calls:
+        used = pricing.Usage(call.tokens_in, call.tokens_out)
+        override = None if call.prices is None else pricing.Override(*call.prices)
+        worst.append(pricing.cost(call.model, used, provider=call.provider, override=override).usd)
+    booked = None if None in worst else sum(filter(None, worst))
+    row: dict[str, Any] = {name: None for name in _LOGGED if name not in ("repaired", "cost_usd")}
+    row |= {"model": last.model, "model_asked": last.model, "provider": last.provider, "booked_usd": booked}
+    row |= {"attempts": len(calls), "cost_source": "unknown", "error_kind": "lost"}
+    error = "the process that asked died before the answer came; it may have been billed"
+    log_event(agent, new_run_id(), None, kind="llm_call", error=error, **row)
+    return booked

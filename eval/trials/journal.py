@@ -2,6 +2,7 @@
 
 The first line names the configuration (its key, and the parts that made it). A journal with another key was written
 for another prompt, suite, model or seed: it is started afresh. A line torn by a kill is dropped; its trial runs again.
+A request to an endpoint is on record before it leaves: one that no finished trial follows was lost with its process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any
 from telemetry import logger
 from telemetry.edge.errors import Stopped
 
-Rows = dict[tuple[Any, ...], dict[str, Any]]  # by identity of the trial
+Identity = tuple[Any, ...]  # of a trial
+Rows = dict[Identity, dict[str, Any]]
 
 MAX_AGE_S = 20 * 3600  # since its last line; what was left over from yesterday is not part of tonight
 
@@ -30,13 +32,25 @@ def key_of(about: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def entries(data: bytes) -> tuple[dict[str, Any], Rows]:
-    """The first line of a journal, and its rows: of a trial that was run again the last, of a torn line none."""
+def entries(data: bytes) -> tuple[dict[str, Any], Rows, dict[Identity, list[dict[str, Any]]]]:
+    """The first line of a journal, its rows, and the requests of trials that never ended.
+
+    Of a trial that was run again the last row counts, of a torn line nothing.
+    """
     import orjson
 
     first, *lines = data[: data.rfind(b"\n") + 1].splitlines()
-    found = map(orjson.loads, lines)
-    return dict(orjson.loads(first)), {tuple(entry["identity"]): entry["row"] for entry in found}
+    rows: Rows = {}
+    lost: dict[Identity, list[dict[str, Any]]] = {}
+    for entry in map(orjson.loads, lines):
+        identity = tuple(entry["identity"])
+        if "sent" in entry:
+            lost.setdefault(identity, []).append(entry["sent"])
+        else:
+            lost.pop(identity, None)
+            if entry["row"] is not None:
+                rows[identity] = entry["row"]
+    return dict(orjson.loads(first)), rows, lost
 
 
 def only_opened(path: Path) -> int | None:
@@ -60,19 +74,26 @@ class Journal:
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool = True) -> None:
         self.path, self.key = path, key_of(about)
         self.rows: Rows = {}
+        self.lost: dict[Identity, list[dict[str, Any]]] = {}  # of whichever run left the file
         file = only_opened(path)
         if file is None:
             raise Stopped(f"{path}: another run is at work on this; wait for it to end")
         self._file = file
         fresh = time.time() - os.fstat(self._file).st_mtime <= MAX_AGE_S
-        keep = self._read() if resume and fresh else 0
+        read = self._read()
+        keep = read if resume and fresh else 0
+        self.rows = self.rows if keep else {}
         os.ftruncate(self._file, keep)
         if keep == 0:
             self._write({"journal": self.key, "about": dict(about)})
 
-    def add(self, identity: tuple[Any, ...], row: Mapping[str, Any]) -> None:
-        """Put one finished trial on record; it counts as done once this returns."""
+    def add(self, identity: Identity, row: Mapping[str, Any] | None) -> None:
+        """Put one finished trial on record; it counts as done once this returns. None: it will have to run again."""
         self._write({"identity": identity, "row": row})
+
+    def sends(self, identity: Identity, sent: Mapping[str, Any]) -> None:
+        """Put a request on record that is about to leave."""
+        self._write({"identity": identity, "sent": sent})
 
     def remove(self) -> None:
         """The run is complete and written elsewhere: nothing is left to resume."""
@@ -91,7 +112,7 @@ class Journal:
             file.seek(0)
             data = file.read()
         try:
-            head, rows = entries(data)
+            head, rows, self.lost = entries(data)
         except (ValueError, KeyError, TypeError, IndexError):  # not one of ours: begin again
             return 0
         if head.get("journal") != self.key:

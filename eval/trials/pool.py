@@ -21,21 +21,24 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import sys
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
+from dataclasses import asdict
 from itertools import takewhile
 from typing import Any
 
 from agents.base import BaseAgent, build_agent
 from agents.manifest import AgentSpec
-from agents.model.call import Model
+from agents.model.call import Model, Sent, log_lost, sending
 from agents.texts.prompt_set import PromptSet
 from eval.grading.judge import Judge
 from eval.trials.journal import Journal
 from eval.trials.progress import Progress
 from eval.trials.trial import Job, Recorder, Trial, from_row, run_trial, to_row
 from telemetry import logger
+from telemetry.edge.records import made
 
 __all__ = ["Breaker", "Job", "Journal", "Trial", "collect", "run_all", "run_trials"]
 
@@ -126,8 +129,15 @@ async def run_trials(
             fill()
             await asyncio.sleep(0)
 
-        with logger.source(source):  # one at a time: a trial is seen before the next begins
-            trial = await run_trial(job, agent, judge, answered if concurrency > 1 else None)
+        if journal is not None:
+            sending.set(lambda sent: journal.sends(job.identity, asdict(sent)))
+        try:
+            with logger.source(source):  # one at a time: a trial is seen before the next begins
+                trial = await run_trial(job, agent, judge, answered if concurrency > 1 else None)
+        except asyncio.CancelledError:
+            if journal is not None:  # what was under way has its row: it was given up, not lost
+                journal.add(job.identity, None)
+            raise
         if journal is not None:
             journal.add(trial.identity, to_row(trial))
         asking -= asks
@@ -151,6 +161,9 @@ async def run_trials(
             running.add(task)
             asking += 1
 
+    if journal is not None:
+        with logger.source(source):
+            settle(journal)
     collector = gc.get_threshold()
     gc.set_threshold(*PATIENT)
     try:
@@ -177,6 +190,20 @@ async def run_trials(
 def breaker_for(model: Model, concurrency: int) -> Breaker:
     """One that lets all that is in flight fail before it says so."""
     return Breaker(max(8, 2 * concurrency), getattr(getattr(model, "inner", model), "model", None))
+
+
+def settle(journal: Journal) -> None:
+    """Put requests on record that died with their process, at their worst price; their trials run again."""
+    for identity, sent in journal.lost.items():
+        log_lost(identity[1], [made(Sent, one) for one in sent])
+        journal.add(identity, None)
+    if journal.lost:
+        calls = sum(map(len, journal.lost.values()))
+        said = (
+            f"{calls} requests were under way when the last run died: on record as lost, at their worst price"
+        )
+        print(f"{journal.path.name}: {said}", file=sys.stderr)
+        journal.lost.clear()
 
 
 def run_all(

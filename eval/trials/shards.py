@@ -92,7 +92,7 @@ def read_shards(repo: Repo, folder: Path) -> Shards:
     for file in sorted((repo / folder).rglob("shard-*-of-*.jsonl")):
         if match := _FILE.fullmatch(file.name):
             try:
-                head, rows = entries(file.read_bytes())
+                head, rows, _ = entries(file.read_bytes())
                 found[int(match[1]), int(match[2])] = [from_row(row) for row in rows.values()]
                 abouts[key_of(head["about"])] = head["about"]
             except (OSError, ValueError, KeyError, TypeError, IndexError) as problem:

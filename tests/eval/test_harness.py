@@ -251,11 +251,15 @@ def test_killed_at_half_and_resumed_the_totals_are_those_of_an_uninterrupted_run
         victim.wait()
         assert harness.main(["--quiet", "--trials", "2", "--resume"]) == cli.OK
         calls = len(server.requests)
+        booked = rows(checkout, "llm_call")
         resumed = {agent: result(checkout, agent) for agent in ("alpha", "beta")}
         assert harness.main(["--quiet", "--trials", "2"]) == cli.OK
         whole = {agent: result(checkout, agent) for agent in ("alpha", "beta")}
-    assert calls <= 240 + 16, "at most the calls in flight are repeated"
-    assert sum(each["metadata"]["resumed"] for each in resumed.values()) >= 120 - 16
+    assert calls <= 240 + 32, "at most the calls in flight, and answers being graded, are repeated"
+    assert sum(each["metadata"]["resumed"] for each in resumed.values()) >= 120 - 32
+    lost = [row for row in booked if row.get("error_kind") == "lost"]
+    assert lost and all(row["cost_usd"] is None and row["booked_usd"] > 0 for row in lost)
+    assert sum(row["attempts"] for row in booked) >= calls, "every request is in the books"
     for agent in ("alpha", "beta"):
         varying = ("p50_latency_ms", "p95_latency_ms")
         totals = [
