@@ -45,7 +45,8 @@ def threshold(rules: Rules, payload: Row) -> dict[str, Any]:
 
 
 def _crossing(rules: Rules, name: str, names: str, field: str, value: float) -> dict[str, Any]:
-    risk = min(rules.number("max_risk"), abs(value) * rules.number("risk_per_unit"))
+    by_size = rules.number("risk") + abs(value) * rules.number("risk_per_unit")
+    risk = min(rules.number("max_risk"), by_size)
     return {
         names: name,
         field: value,
