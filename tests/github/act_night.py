@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.texts.variants import Variants
+from meta.publish.kinds import KINDS
 from meta.pulls.settle import OURS
 from telemetry.edge.files import Repo
 from tests.github.hub import NAME, Hub
@@ -22,6 +23,7 @@ from tests.worlds import world
 
 ROOT = Path(__file__).parents[2]
 ACTION_STANDINS = Path(__file__).parent / "actions"
+PYTHON = Path(sys.executable).resolve().parent  # a runner's own python3 has none of our packages
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Night:
     def __init__(self, home: Path, default: str = "main") -> None:
         self.home, self.default = home, default
         self.tree, self.remote, self.store = home / "tree", home / "remote.git", home / "store"
+        self.workflows = home / "workflows"
         self.tree.mkdir()
         self.hub = Hub(self.remote, default)
 
@@ -55,20 +58,33 @@ class Night:
         self.hub.close_down()
 
     def start(self) -> None:
-        """Commit the tree and push it to a bare remote."""
+        """Commit the tree, and make that the remote."""
         (self.home / ".config/act").mkdir(parents=True)
         (self.home / ".config/act/actrc").touch()
         self.store.mkdir()
-        repo.git(self.home, "init", "-q", "--bare", "-b", self.default, str(self.remote))
         repo.git(self.tree, "init", "-q", "-b", self.default)
+        repo.git(self.tree, "config", "core.compression", "0")  # it is thrown away before that pays
+        self._commit("start")
+        repo.git(self.home, "clone", "-q", "--bare", str(self.tree), str(self.remote))
         repo.git(self.tree, "remote", "add", "origin", self.hub.remote)
-        self.commit("start")
+        repo.git(self.home, "clone", "-q", "--shared", "--no-checkout", str(self.remote), str(self.workflows))
+        self._take_workflows()
 
     def commit(self, message: str) -> None:
         """What the tree holds becomes the remote's default branch."""
+        self._commit(message)
+        repo.git(self.tree, "push", "-q", str(self.remote), self.default)
+        repo.git(self.workflows, "fetch", "-q")
+        repo.git(self.workflows, "reset", "-q", "--soft", f"origin/{self.default}")
+        self._take_workflows()
+
+    def _take_workflows(self) -> None:
+        """All that act reads itself; it copies what is there for each job, and a job then checks out its own."""
+        repo.git(self.workflows, "checkout", "-q", "HEAD", "--", ".github")
+
+    def _commit(self, message: str) -> None:
         repo.git(self.tree, "add", "-A")
         repo.git(self.tree, "commit", "-q", "--allow-empty", "-m", message)
-        repo.git(self.tree, "push", "-q", "origin", self.default)
 
     def leave(self, branch: str) -> None:
         """A pull request as an earlier night left it: its branch, one commit ahead, and its record."""
@@ -96,6 +112,7 @@ class Night:
         own = {"GITHUB_TOKEN": "own", **(secrets or {})}
         extra = {
             "TEST_REMOTE": self.hub.remote,
+            "TEST_BARE": self.remote,
             "TEST_STORE": self.store,
             "TEST_ARTIFACTS": self.store / "artifacts",
             "TEST_VENV": sys.prefix,
@@ -115,9 +132,9 @@ class Night:
             *(word for name, value in (variables or {}).items() for word in ("--var", f"{name}={value}")),
             *_standins(),
         ]
-        path = f"{ACTION_STANDINS / 'bin'}:{os.environ['PATH']}"
+        path = f"{ACTION_STANDINS / 'bin'}:{PYTHON}:{os.environ['PATH']}"
         clean = {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8"}
-        done = subprocess.run(command, cwd=self.tree, env=clean, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=self.workflows, env=clean, capture_output=True, text=True)
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         results = {line["jobID"]: line["jobResult"] for line in lines if "jobResult" in line}
         summaries: dict[str, str] = {}
@@ -149,7 +166,8 @@ def _standins() -> Iterator[str]:
 
 
 # A stand-in script writes no report that a schema would let pass.
-_UNWANTED = shutil.ignore_patterns("__pycache__", "*.jsonl", "*.schema.json", "reports", "decisions")
+_SCHEMAS = (Path(form.schema).name for form in KINDS.values() if form.schema)
+_UNWANTED = shutil.ignore_patterns("__pycache__", "*.jsonl", *_SCHEMAS, "reports", "decisions")
 
 
 def small_tree(tree: Path) -> None:

@@ -37,6 +37,7 @@ class Hub:
         self.pulls: dict[int, Row] = {}
         self.issues: dict[int, Row] = {}  # pull requests too, as on GitHub
         self.comments: dict[int, list[Row]] = {}
+        self._merged: dict[int, tuple[str, str]] = {}  # pull request -> what its merge is made of
         self.labels: set[str] = set()
         self.dispatched: list[Row] = []
         self.runs: list[Row] = []
@@ -140,18 +141,23 @@ class Hub:
 
     def _look(self) -> None:
         """Heads follow their branches while they are open; one whose branch is gone is closed."""
-        for number, one in self.pulls.items():
-            if one["state"] == "open":
-                if tip := self.tip(one["head"]["ref"]):
-                    one["head"]["sha"] = tip
-                    git(self.bare, "update-ref", f"refs/pull/{number}/head", tip)
-                    self._merge_ref(number, one["base"]["ref"], tip)
-                elif one["head"]["sha"]:
-                    self.close(number, BOT)
+        waiting = {number: one for number, one in self.pulls.items() if one["state"] == "open"}
+        if not waiting:
+            return
+        told = git(self.bare, "for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/heads")
+        tips = dict(line.split() for line in told.splitlines())
+        for number, one in waiting.items():
+            tip, onto = tips.get(one["head"]["ref"]), tips[one["base"]["ref"]]
+            if tip and self._merged.get(number) != (onto, tip):
+                one["head"]["sha"] = tip
+                git(self.bare, "update-ref", f"refs/pull/{number}/head", tip)
+                self._merge_ref(number, onto, tip)
+                self._merged[number] = (onto, tip)
+            elif not tip and one["head"]["sha"]:
+                self.close(number, BOT)
 
-    def _merge_ref(self, number: int, base: str, tip: str) -> None:
+    def _merge_ref(self, number: int, onto: str, tip: str) -> None:
         """What a workflow on pull requests checks out: the change merged into its base."""
-        onto = self.tip(base)
         with suppress(AssertionError):  # it conflicts: then there is none, as on GitHub
             tree = git(self.bare, "merge-tree", "--write-tree", onto, tip).strip()
             merged = git(self.bare, "commit-tree", tree, "-p", onto, "-p", tip, "-m", "merge").strip()

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from meta import audit
 from meta.publish.kinds import KINDS
+from telemetry.edge.files import Repo
 from tests.github.act_night import Night, Ran, small_tree, toy_tree
 from tests.github.hub import BOT
 from tests.github.test_act import BETTER, PROMOTE, script
@@ -40,22 +42,6 @@ def on_the_data_branch(night: Night, log: str) -> list[dict[str, Any]]:
     return [json.loads(line) for text in texts for line in text.splitlines()]
 
 
-def test_what_was_merged_and_reverted_is_not_asked_for_again(night: Night) -> None:
-    toy_tree(night.tree)
-    night.start()
-    first = night.run("prompt_ab_test", "schedule")
-    assert first.proposing == {"produce": "success", "publish": "success"}, first.log
-    number = opened(night)["number"]
-    night.hub.merge(number, how="squash")
-    night.hub.revert(number, why="Too many calls at night.")
-    second = night.run("prompt_ab_test", "schedule")
-    assert second.proposing == {"produce": "success"}, second.log
-    assert "B: not run, refused by ann" in second.log
-    (refused,) = on_the_data_branch(night, "rejections")
-    assert (refused["by"], refused["why"]) == ("ann", "Too many calls at night.")
-    assert "Newly on record" in second.summaries["produce"]
-
-
 def stub_report(verdict: str) -> str:
     """The script of an A/B night writes a report that a claim can be read from."""
     arm = {
@@ -83,50 +69,10 @@ def decided(report: str) -> str:
     return report + PROMOTE + fresh
 
 
-def test_three_mornings_of_one_that_a_person_tweaked_refused_and_that_was_overtaken(night: Night) -> None:
-    small_tree(night.tree)
-    script(night, "ab_champion", decided(stub_report("promote")))
-    night.start()
-    night.run("prompt_ab_test", "schedule")
-    number = opened(night)["number"]
-    with night.hub.desk() as desk:
-        repo.git(desk, "checkout", "-q", CHAMPION.branch)
-        repo.write(desk, "agents/prompts/macro_watcher.md", "My own words.\n")
-        repo.git(desk, "commit", "-qam", "my tweak")
-        repo.git(desk, "push", "-q", "origin", CHAMPION.branch)
-    tip = night.hub.tip(CHAMPION.branch)
-    again = night.run("prompt_ab_test", "schedule")
-    assert again.results["publish"] == "success", again.log
-    assert night.hub.tip(CHAMPION.branch) == tip
-    assert "was left as it is" in again.summaries["publish"]
-    assert "was left as it is" in night.hub.said(number)[0]
-
-    night.hub.close(number)
-    night.hub.delete_ref(CHAMPION.branch, by="ann")
-    third = night.run("prompt_ab_test", "schedule")  # a stub heeds no refusal: it is opened anew
-    assert "refused by ann" in third.summaries["produce"]
-    number = opened(night)["number"]
-    repo.write(night.tree, CHAMPION.schema, "{}")
-    script(night, "ab_champion", stub_report("keep") + "output('promoted=false\\n')\n")
-    night.commit("the retest loses")
-    lost = night.run("prompt_ab_test", "schedule")
-    assert lost.proposing == {"produce": "success", "publish": "success"}, lost.log
-    assert night.hub.pulls[number]["state"] == "closed"
-    assert "it lost: -2.0 points on 70 cases" in lost.summaries["publish"]
-    assert CHAMPION.branch not in night.branches()
-
-
-def test_the_weekly_report_leaves_a_draft_that_disables_alone(night: Night) -> None:
-    small_tree(night.tree)
-    body = "output('to_decide=1\\n')\nif '--disable' in sys.argv:\n    put('meta/reports/retirement_report.md', 'x')\n"
-    script(night, "retirement", body)
-    night.start()
-    night.run("agent_retirement", inputs={"mode": "disable"})
-    tip = night.hub.tip(KINDS["retirement_disable"].branch)
-    night.run("agent_retirement", "schedule")
-    assert opened(night, "retirement")["draft"] is False
-    assert opened(night, "retirement_disable")["draft"] is True
-    assert night.hub.tip(KINDS["retirement_disable"].branch) == tip
+def logged(source: str) -> str:
+    """A script that measures something."""
+    row = f"agent='macro_watcher', run_id='r', latency_ms=1.0, source='{source}'"
+    return f"from telemetry import logger\nlogger.log_event({row})\n"
 
 
 def comment(night: Night, number: int, body: str, by: str = "ann") -> Ran:
@@ -140,14 +86,38 @@ def comment(night: Night, number: int, body: str, by: str = "ann") -> Ran:
     return night.run("commands", "issue_comment", happened=happened)
 
 
-def test_a_comment_is_answered_within_the_run_and_reaches_no_shell(night: Night) -> None:
+def test_three_mornings_of_a_pull_request_that_a_person_tweaks_and_refuses_and_that_is_overtaken(
+    night: Night,
+) -> None:
     small_tree(night.tree)
-    script(night, "ab_champion", decided(stub_report("promote")))
+    script(night, "ab_champion", decided(stub_report("promote")) + logged("ab_test"))
+    script(night, "critiques", logged("critique") + "output('to_tell=true\\n')\n")
     night.start()
-    night.run("prompt_ab_test", "schedule")
+    with ThreadPoolExecutor(2) as both:  # two runs at once lose no data
+        runs = [
+            both.submit(night.run, name, "schedule", TEST_ARTIFACTS=str(night.store / name))
+            for name in ("prompt_ab_test", "cross_critiques")
+        ]
+        results = [run.result() for run in runs]
+    for ran in results:
+        assert ran.results["record"] == ran.results["publish"] == "success", ran.log
+    assert {row["source"] for row in on_the_data_branch(night, "events")} == {"ab_test", "critique"}
+
     number = opened(night)["number"]
-    ran = comment(night, number, "/ratchet reject $(touch $TEST_STORE/pwned) `id`; ${{ github.token }}")
-    assert ran.results == {"answer": "success"}, ran.log
+    with night.hub.desk() as desk:
+        repo.git(desk, "checkout", "-q", CHAMPION.branch)
+        repo.write(desk, "agents/prompts/macro_watcher.md", "My own words.\n")
+        repo.git(desk, "commit", "-qam", "my tweak")
+        repo.git(desk, "push", "-q", "origin", CHAMPION.branch)
+    tip = night.hub.tip(CHAMPION.branch)
+    again = night.run("prompt_ab_test", "schedule")
+    assert again.results["publish"] == "success", again.log
+    assert night.hub.tip(CHAMPION.branch) == tip
+    assert "was left as it is" in again.summaries["publish"]
+    assert "was left as it is" in night.hub.said(number)[0]
+
+    answered = comment(night, number, "/ratchet reject $(touch $TEST_STORE/pwned) `id`; ${{ github.token }}")
+    assert answered.results == {"answer": "success"}, answered.log
     assert not (night.store / "pwned").exists()
     assert night.hub.pulls[number]["state"] == "closed"
     assert "will not come back" in night.hub.said(number)[-1]
@@ -155,25 +125,16 @@ def test_a_comment_is_answered_within_the_run_and_reaches_no_shell(night: Night)
     assert (refused["by"], refused["sha256"]) == ("ann", repo._sha256(BETTER))
     assert comment(night, number, "Thanks!").results == {}
 
-
-def test_two_runs_at_once_lose_no_data(night: Night) -> None:
-    toy_tree(night.tree)
-    logged = (
-        "from telemetry import logger\n"
-        "logger.log_event(agent='flood_watch', run_id='r', latency_ms=1.0, source='{source}')\n"
-    )
-    script(night, "ab_champion", logged.format(source="ab_test") + "output('promoted=false\\n')\n")
-    script(night, "critiques", logged.format(source="critique") + "output('to_tell=true\\n')\n")
-    night.start()
-    with ThreadPoolExecutor(2) as both:
-        runs = [
-            both.submit(night.run, name, "schedule", TEST_ARTIFACTS=str(night.store / name))
-            for name in ("prompt_ab_test", "cross_critiques")
-        ]
-        results = [run.result() for run in runs]
-    for ran in results:
-        assert ran.results["record"] == "success", ran.log
-    assert {row["source"] for row in on_the_data_branch(night, "events")} == {"ab_test", "critique"}
+    night.run("prompt_ab_test", "schedule")  # a stub heeds no refusal: it is opened anew
+    number = opened(night)["number"]
+    repo.write(night.tree, CHAMPION.schema, "{}")
+    script(night, "ab_champion", stub_report("keep") + "output('promoted=false\\n')\n")
+    night.commit("the retest loses")
+    lost = night.run("prompt_ab_test", "schedule")
+    assert lost.proposing == {"produce": "success", "publish": "success"}, lost.log
+    assert night.hub.pulls[number]["state"] == "closed"
+    assert "it lost: -2.0 points on 70 cases" in lost.summaries["publish"]
+    assert CHAMPION.branch not in night.branches()
 
 
 def own_change(night: Night, text: str) -> dict[str, Any]:
@@ -217,8 +178,11 @@ def test_ones_own_change_of_a_prompt_is_compared_in_one_comment_and_fails_only_w
     assert "offline model" in fork.summaries["compare"]
 
 
-def test_the_whole_night_is_one_run_whose_links_repeat_nothing(night: Night) -> None:
+def test_a_night_whose_links_repeat_nothing_then_its_promotion_merged_then_reverted(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
     toy_tree(night.tree)
+    world.with_agents_of(night.tree, monkeypatch)
     night.start()
     ran = night.run("nightly", secrets={"BOT_TOKEN": "bot"})
     assert "failure" not in ran.results.values(), ran.log
@@ -226,10 +190,57 @@ def test_the_whole_night_is_one_run_whose_links_repeat_nothing(night: Night) -> 
     fresh = [row["agent"] for row in runs if row["source"] == "runtime"]
     assert (fresh.count("flood_watch"), fresh.count("meta_agent")) == (1, 1)
     assert sum(row["source"] == "replay" for row in runs) > 100
-    assert (
-        ran.log.count("= python -m agents.orchestrator: done at") == 2
-    )  # by the critiques, by the proposals
+    orchestrated = "= python -m agents.orchestrator: done at"
+    assert ran.log.count(orchestrated) == 2  # by the critiques, by the proposals
     assert ran.log.count("= python -m meta.critique_loops: done at") == 1
-    assert night.hub.open(CHAMPION.branch) and night.hub.open(KINDS["proposals"].branch)
+    for kind in ("critiques", "proposals"):
+        report_alone_is_told(night, ran, kind)
+    assert promoted(night, ran)
     (issue,) = [one for one in night.hub.issues.values() if "pull_request" not in one]
     assert "Promote" in issue["body"] and issue["user"]["login"] == BOT
+
+    patch = night.run("sandbox_patch")  # the offline critics ask for rules, never for code
+    assert patch.proposing == {"produce": "success"}, patch.log
+    assert "the script found nothing patched" in patch.summaries["produce"]
+
+    number = opened(night)["number"]
+    night.hub.merge(number, how="squash")
+    repo.git(night.tree, "pull", "-q", "origin", night.default)
+    (finding,) = [one for one in audit.audit(Repo(night.tree)) if one.subject == world.PROMPT]
+    assert finding.explained and "by meta/decisions/" in finding.why
+    second = night.run("prompt_ab_test", "schedule")
+    assert second.proposing == {"produce": "success"}, second.log
+    assert "Nothing to propose" in second.summaries["produce"]
+    assert (
+        "record" not in second.results
+    )  # what lost is remembered through the data branch: no call, no new row
+
+    night.hub.revert(number, why="Too many calls at night.")
+    third = night.run("prompt_ab_test", "schedule")
+    assert third.proposing == {"produce": "success"}, third.log
+    assert "B: not run, refused by ann" in third.log
+    (refused,) = on_the_data_branch(night, "rejections")
+    assert (refused["by"], refused["why"]) == ("ann", "Too many calls at night.")
+    assert "Newly on record" in third.summaries["produce"]
+
+
+def report_alone_is_told(night: Night, ran: Ran, kind: str) -> None:
+    """The pull request of a kind that changes nothing live: its report, and new challengers at most."""
+    form = KINDS[kind]
+    changed = night.diff(form.branch)
+    assert ran.requests[form.branch]["body"] == changed.pop(f"{form.report}.md")
+    assert json.loads(changed.pop(f"{form.report}.json"))[kind]
+    assert all(name.startswith("agents/prompts/variants/") for name in changed)
+    assert bool(changed) == (kind == "proposals")
+
+
+def promoted(night: Night, ran: Ran) -> bool:
+    """The pull request that promotes: its words, and exactly the files that a promotion changes."""
+    request, changed = ran.requests[CHAMPION.branch], night.diff(CHAMPION.branch)
+    assert request["body"].startswith("> [!TIP]\n> **Promote `flood_watch` B ")
+    assert request["commit-message"].startswith("Promote flood_watch: +")
+    decision = changed.pop(next(name for name in changed if name.startswith("meta/decisions/")))
+    assert json.loads(decision)["decision"] == "promote"
+    champion = "agents/prompts/variants/flood_watch/champion.md"
+    assert changed.pop(world.PROMPT) == changed.pop(champion) == world.BETTER
+    return sorted(changed) == [f"{CHAMPION.report}.json", f"{CHAMPION.report}.md"]
