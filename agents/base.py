@@ -19,6 +19,7 @@ import functools
 import importlib
 import inspect
 import json
+import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -35,6 +36,7 @@ from telemetry.edge.files import read_again
 from telemetry.record.run import current_run, instrument_agent_call_async
 
 T = TypeVar("T")
+TENANT = "RATCHET_TENANT"  # for whom the agents of this machine work, where inputs do not say it
 Item = dict[str, Any]
 Inputs = Mapping[str, Any]
 
@@ -49,6 +51,20 @@ class InputError(AgentError):
     """The inputs cannot be read: the source's fault, not the agent's."""
 
     error_kind = "source"
+
+
+def task_of(spec: AgentSpec, inputs: Any, task_id: str | None) -> dict[str, str | None]:
+    """What rows say of the task that an agent is given: its kind and complexity as the manifest has them.
+
+    Whose it is say the inputs themselves (`tenant_id`), else `RATCHET_TENANT`.
+    """
+    told = inputs.get("tenant_id") if isinstance(inputs, Mapping) else None
+    tenant = (
+        str(told) if isinstance(told, str | int) and not isinstance(told, bool) else os.environ.get(TENANT)
+    )
+    kind = spec.task_type or next(iter(spec.capabilities), spec.name)
+    about = {"task_type": kind, "complexity": spec.complexity}
+    return {"task_id": task_id, **about, "tenant_id": tenant or None}
 
 
 class BaseAgent:
@@ -91,7 +107,11 @@ class BaseAgent:
             except TimeoutError as late:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
 
-        fields |= {"weights": self.spec.reward, "read": signals_of(self.spec)}
+        fields |= {
+            "weights": self.spec.reward,
+            "read": signals_of(self.spec),
+            "budgeted": _budgeted(self.model),
+        }
         return await instrument_agent_call_async(
             self.spec.name, once, all_calls_counted=self.all_calls_counted, **fields
         )
@@ -130,6 +150,13 @@ class BaseAgent:
             return await self.analyze(inputs)
         found = await in_thread(lambda: self.analyze(inputs))
         return await found if inspect.isawaitable(found) else found
+
+
+def _budgeted(model: Model) -> bool:
+    """Whether there is a limit that a run has to keep."""
+    budget = getattr(model, "budget", None)
+    limits = ("max_usd", "max_calls", "max_seconds")
+    return any(getattr(budget, limit, None) is not None for limit in limits)
 
 
 class CallableAgent(BaseAgent):

@@ -29,6 +29,7 @@ SCORING_VERSION: Final = "1.0"  # of telemetry.reward: every rewarded row carrie
 KINDS: Final = ("run", "llm_call", "routing", "evaluation")
 SOURCES: Final = ("runtime", "replay", "eval", "ab_test", "critique", "shadow")
 FIELD: Final = ("runtime", "replay", "shadow")  # sources of real work; the others are exercises
+COMPLEXITIES: Final = ("trivial", "standard", "complex")  # of a task
 ERROR_KINDS: Final = (
     "timeout",
     "rate_limit",
@@ -50,18 +51,25 @@ LOG_PATH = EVENTS  # below the root being worked on
 # Rows with every field, null where nobody knows: copying one is the cheapest way to a complete row.
 _OTHER_ROW: Final[dict[str, Any]] = dict.fromkeys(
     ("event_id", "schema_version", "ts", "kind", "agent", "run_id", "source", "latency_ms", "tokens_in",
-     "tokens_out", "cost_usd", "error", "reward")
+     "tokens_out", "cost_usd", "error", "reward", "task_id", "task_type", "complexity", "tenant_id")
 ) | {"schema_version": SCHEMA_VERSION, "kind": "run"}  # fmt: skip
 _RUN_ROW: Final[dict[str, Any]] = _OTHER_ROW | dict.fromkeys(
     ("tokens_thinking", "cost_source", "price_list_version", "error_kind", "signal_strength", "scoring_version",
-     "model", "provider", "prompt_hash")
+     "model", "provider", "prompt_hash", "success", "partial_success", "failure_reason", "tokens_used",
+     "tool_call_count", "tool_call_success_rate", "tools_used", "quality_score", "budget_compliant", "compliant",
+     "token_efficiency", "time_to_first_action", "iterations", "final_metrics")
 )  # fmt: skip
 
 _SCALARS: Final = frozenset({int, float, bool, type(None)})
-_OUR_OWN: Final = frozenset({"price_list_version", "scoring_version", "prompt_hash", "input_hash", "as_of"})
+# What we name ourselves, all the way down.
+_OUR_OWN: Final = frozenset(
+    {"price_list_version", "scoring_version", "prompt_hash", "input_hash", "input_sha256", "code_hash", "as_of",
+     "failure_reason", "tools_used", "final_metrics"}
+)  # fmt: skip
 
 orjson: Any = None  # loaded by the first event, so that `--help` need not pay for it
 _source: ContextVar[str] = ContextVar("source", default="runtime")
+_task: ContextVar[dict[str, str]] = ContextVar("task", default={})  # noqa: B039 - never changed, only replaced
 _watched: ContextVar[list[dict[str, Any]] | None] = ContextVar("watched", default=None)
 _lock = threading.Lock()
 _open_logs: dict[str, _Log] = {}
@@ -86,6 +94,21 @@ def source(name: str) -> AbstractContextManager[str]:
     if name not in SOURCES:
         raise ValueError(f"source {name!r}: allowed are {', '.join(SOURCES)}")
     return _within(_source, name)
+
+
+@contextmanager
+def task(
+    task_id: str | None = None,
+    task_type: str | None = None,
+    complexity: str | None = None,
+    tenant_id: str | None = None,
+) -> Iterator[None]:
+    """Rows written inside the block are about this task; what a block around it says already stands."""
+    if complexity not in (*COMPLEXITIES, None):
+        raise ValueError(f"complexity {complexity!r}: allowed are {', '.join(COMPLEXITIES)}")
+    said = {"task_id": task_id, "task_type": task_type, "complexity": complexity, "tenant_id": tenant_id}
+    with _within(_task, {name: value for name, value in said.items() if value is not None} | _task.get()):
+        yield
 
 
 def watch() -> AbstractContextManager[list[dict[str, Any]]]:
@@ -126,6 +149,7 @@ def log_event(
         row.update(event_id=event_id, ts=utc_now(), agent=agent, run_id=run_id, source=_source.get())
         row.update(latency_ms=latency_ms, cost_usd=cost_usd, tokens_in=tokens_in, tokens_out=tokens_out)
         row["reward"] = reward
+        row |= (about := _task.get())
         if error is not None:
             row["error"], lost = cut(str(error), MAX_ERROR)
             if lost:
@@ -140,7 +164,12 @@ def log_event(
         rows = _watched.get()
         if rows is not None:
             rows.append(row)
-        scan = error is not None or len(agent) + len(run_id) > 80 or _may_hold_secret(fields)
+        scan = (
+            error is not None
+            or len(agent) + len(run_id) > 80
+            or _may_hold_secret(fields)
+            or _may_hold_secret(about)
+        )
         append(encode(row, scan=scan))
     except Exception as problem:  # noqa: BLE001 - the agent's result outranks its row; the loss is reported
         _warn(f"telemetry: an event of {agent!r} was not written: {type(problem).__name__}: {problem}")
@@ -154,7 +183,7 @@ def _may_hold_secret(fields: Mapping[str, Any]) -> bool:
         if kind is str:
             if len(value) > 12 and name not in _OUR_OWN:
                 return True
-        elif kind not in _SCALARS:
+        elif kind not in _SCALARS and name not in _OUR_OWN:
             return True
     return False
 

@@ -79,6 +79,8 @@ class AgentSpec:
     eval_adapter: str = ""
     enabled: bool = True
     capabilities: tuple[str, ...] = ()
+    task_type: str | None = None  # what kind of task its runs are; None is its first capability
+    complexity: Literal["trivial", "standard", "complex"] | None = None  # of its tasks; None is unknown
     model: str | None = None  # its own; None is the one that everyone asks
     model_settings: ModelSettings = UNSAID  # its own `model:`; the rest is as for everyone
     models: tuple[ModelSettings, ...] = ()  # one of which is drawn for every run in the field

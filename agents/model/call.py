@@ -203,7 +203,7 @@ def log_call(call: Completion, problem: LLMError | None = None) -> None:
     run = current_run()
     row = {name: getattr(call, name) for name in _LOGGED}
     row["model"] = call.model_answered or call.model_asked
-    record_model_call(row)
+    record_model_call(row, call.latency_ms)
     row["raw_output"], row["raw_output_truncated"] = cut(call.raw, MAX_RAW_OUTPUT)
     row["messages"] = [
         {"role": str(message.get("role")), "sha256": keep(_content(message))} for message in call.messages

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agents.base import BaseAgent, Item, build_agent
+from agents.base import BaseAgent, Item, build_agent, task_of
 from agents.manifest import AgentSpec
 from agents.manifest.code import code_hash
 from agents.model.call import Model
@@ -102,15 +102,17 @@ class Runner:
         as_of = day or (given.as_of if given else None) or None
         input_hash = given.hash if given else None
         run_id, output, unlogged = run_id or logger.new_run_id(), None, None
-        fields: dict[str, Any] = {**about, "run_id": run_id, "as_of": as_of, "input_hash": input_hash}
+        fields: dict[str, Any] = {"run_id": run_id, "as_of": as_of, "input_hash": input_hash}
         fields["code_hash"] = self._code_hash(spec)
         fields["input_sha256"] = keep(given.body.decode()) if given else None
         fields |= {"source_mode": self.inputs.mode_of(spec)} | ({"target_agent": target} if target else {})
         if given and self.offline and (why := unknown_offline(spec, self.prompts, given.copy())):
             return self._told(Result(spec.name, run_id, as_of, input_hash, None, _skipped(why), target))
+        task = task_of(spec, given and given.tenant, f"{spec.inputs}:{given.hash}" if given else None)
+        task |= {name: value for name, value in about.items() if value is not None}
         if self.pick and spec.models:
-            spec = self.pick(spec, run_id, about)
-        with logger.watch() as rows:
+            spec = self.pick(spec, run_id, task)
+        with logger.task(**task), logger.watch() as rows:
             try:
                 agent = self._agent(spec, inputs)
                 if isinstance(agent, BaseAgent) and given:

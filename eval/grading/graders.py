@@ -93,15 +93,20 @@ def grade(
 
 def passes(expect: Sequence[Mapping[str, Any]], output: Any, threshold: float = PASS) -> bool:
     """Whether this answer passes, of which nobody knows what it is worth. No judge is asked: it convinces none."""
+    try:
+        return grade_unjudged(expect, output, threshold).ok
+    except own.GraderError:  # one that was made for something passes nothing
+        return False
+
+
+def grade_unjudged(expect: Sequence[Mapping[str, Any]], output: Any, threshold: float = PASS) -> Grade:
+    """Grade an output without asking a judge: it is taken as not convinced."""
     judged = {
         at: Part("llm_judge", one.get("path", ""), 0.0, float(one.get("weight", 1.0)), "not asked")
         for at, one in enumerate(expect)
         if one["grader"] == "llm_judge"
     }
-    try:
-        return grade(expect, output, threshold, judged).ok
-    except own.GraderError:  # one that was made for something passes nothing
-        return False
+    return grade(expect, output, threshold, judged)
 
 
 def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:

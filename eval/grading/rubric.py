@@ -43,9 +43,10 @@ class Gate:
     """One threshold held or missed."""
 
     name: str
+    passed: bool
+    score: float
     threshold: float
     mandatory: bool
-    passed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def rubric(
 def gated(scores: Mapping[str, float]) -> Rubric:
     """Gates and overall score follow from the scores."""
     gates = tuple(
-        Gate(name, threshold, mandatory, scores[name] >= threshold)
+        Gate(name, scores[name] >= threshold, scores[name], threshold, mandatory)
         for name, (threshold, mandatory, _) in GATES.items()
         if name in scores
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from typing import Any
 
-from agents.base import BaseAgent, in_thread
+from agents.base import BaseAgent, in_thread, task_of
 from agents.manifest import AgentSpec
 from agents.manifest.code import load_code
 from agents.model.call import CACHED, Completion, Message, Model, trial_label
@@ -22,6 +22,7 @@ from eval.grading.graders import Grade, Part
 from eval.grading.judge import Judge, grade_judged
 from eval.grading.rubric import Rubric, gated, rubric
 from eval.grading.suite import Case
+from eval.trials.turns import Turn, turn_data
 from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.records import made, plain
@@ -44,24 +45,32 @@ _GRADED = (
     *("model_answered", "provider"),
 )
 
-_asked: ContextVar[list[dict[str, Any]] | None] = ContextVar("asked", default=None)
+_asked: ContextVar[list[_Exchange] | None] = ContextVar("asked", default=None)
 
 
 class Recorder(Model):
-    """A model that notes, for the trial it is asked in, what it was asked: hashes of the messages."""
+    """A model that notes, for the trial it is asked in, what it was asked (hashes of the messages) and answered."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self.budget = getattr(model, "budget", None)
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> Completion:
         """Pass the call on."""
-        asked = _asked.get()
+        asked, done = _asked.get(), None
         try:
-            return await self.model.complete(messages, **options)
+            done = await self.model.complete(messages, **options)
+            return done
         finally:
             if asked is not None:
                 hashes = [_short_hash(str(message.get("content"))) for message in messages]
-                asked.append({"messages_sha256": hashes})
+                asked.append(_Exchange(hashes, None if done is None else done.data))
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    messages_sha256: list[str]
+    answer: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +132,23 @@ class Trial:
         return (self.arm, self.agent, self.case_id, self.trial_no)
 
 
-async def run_trial(
-    job: Job, agent: BaseAgent, judge: Judge, answered: Callable[[], Awaitable[None]] | None = None
-) -> Trial:
+Answered = Callable[[], Awaitable[None]]
+
+
+async def run_trial(job: Job, agent: BaseAgent, judge: Judge, answered: Answered | None = None) -> Trial:
     """Run and grade one trial, and log its `evaluation` row; `answered` is awaited before grading an answer."""
+    with logger.task(**task_of(job.spec, job.case.input, f"{job.spec.name}/{job.case.id}")):
+        return await _run_trial(job, agent, judge, answered)
+
+
+async def _run_trial(job: Job, agent: BaseAgent, judge: Judge, answered: Answered | None) -> Trial:
     run_id = logger.new_run_id()
     marked = trial_label.set("/".join(map(str, job.identity)))
     start = time.perf_counter()
     output: Any = None
     problem: Exception | None = None
     graded: Grade | None = None
-    asked: list[dict[str, Any]] = []
+    asked: list[_Exchange] = []
     noted = _asked.set(asked)
     with logger.watch() as rows:
         try:
@@ -182,7 +197,9 @@ async def run_trial(
         raw_output=_last(calls, "raw_output") if kind == "parse" else None,
     )
     from_cache = bool(calls) and all(row["cost_source"] == CACHED for row in calls)
-    _log_evaluation(trial, case, reused=True if from_cache else None)
+    answers = [one.answer for one in asked]
+    turns = turn_data(calls, answers, case, trial.score) if len(asked) == len(calls) else None
+    _log_evaluation(trial, case, reused=True if from_cache else None, turns=turns)
     return trial
 
 
@@ -208,11 +225,12 @@ async def call_agent(job: Job, agent: BaseAgent, run_id: str) -> Any:
     )
 
 
-def _turns(calls: list[dict[str, Any]], asked: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+def _turns(calls: list[dict[str, Any]], asked: list[_Exchange]) -> tuple[dict[str, Any], ...]:
     """One turn per logged call; a plain function that bypassed the recorder has turns without hashes."""
     rows = [{name: row[name] for name in _TURN if row.get(name) is not None} for row in calls]
+    notes = [{"messages_sha256": one.messages_sha256} for one in asked]
     empty: dict[str, Any] = {}
-    return tuple({**note, **row} for note, row in zip_longest(asked, rows, fillvalue=empty))
+    return tuple({**note, **row} for note, row in zip_longest(notes, rows, fillvalue=empty))
 
 
 @functools.lru_cache(maxsize=64)
@@ -226,7 +244,7 @@ def _last(rows: list[dict[str, Any]], name: str) -> Any:
     return next((row[name] for row in reversed(rows) if row.get(name) is not None), None)
 
 
-def _log_evaluation(trial: Trial, case: Case, reused: bool | None) -> None:
+def _log_evaluation(trial: Trial, case: Case, reused: bool | None, turns: tuple[Turn, ...] | None) -> None:
     """The grade as a row; what the run cost stands on its `run` row alone, so that sums stay true."""
     marks: dict[str, Any] = {} if trial.rubric is None else plain(trial.rubric)
     logger.log_event(
@@ -238,6 +256,8 @@ def _log_evaluation(trial: Trial, case: Case, reused: bool | None) -> None:
         case_hash=case.hash or None,
         reused=reused,
         rubric=marks.get("scores"),
+        turn_data=None if turns is None else plain(turns),
+        minimal_diff_metrics=None,
         **{name: marks.get(name) for name in ("gates", "overall_score", "passed_all_mandatory")},
         **{name: getattr(trial, name) for name in _GRADED},
     )

@@ -178,6 +178,7 @@ def _log(one: Recommendation, attempt: Attempt, written: Written) -> None:
         score_before=None if scores is None else scores.before,
         model=written.model,
         provider=written.provider,
+        minimal_diff_metrics=None if attempt.metrics is None else asdict(attempt.metrics),
         **({} if attempt.metrics is None else asdict(attempt.metrics)),
     )
 

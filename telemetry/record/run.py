@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from telemetry import reward
 from telemetry.logger import ERROR_KINDS, log_event, new_run_id
+from telemetry.record.outcome import Facts, Iteration, ToolCall, came_to
 from telemetry.reward import Signals, items
 
 T = TypeVar("T")
@@ -27,6 +28,11 @@ class Run:
     agent: str
     run_id: str
     calls: list[Mapping[str, Any]] = field(default_factory=list)  # what each model call put on its row
+    tools: list[ToolCall] = field(default_factory=list)
+    iterations: list[Iteration] = field(default_factory=list)
+    gates_held: bool | None = None  # all mandatory ones, where somebody looked
+    started: float = field(default_factory=time.perf_counter)
+    first_action_ms: float | None = None
     fields: dict[str, Any] = field(default_factory=dict)  # extra fields for the row, set from inside
 
 
@@ -38,11 +44,25 @@ def current_run() -> Run | None:
     return _current.get()
 
 
-def record_model_call(call: Mapping[str, Any]) -> None:
-    """Count a model call towards the run it was made in."""
+def record_model_call(call: Mapping[str, Any], latency_ms: float = 0.0) -> None:
+    """Count a model call, which took so long, towards the run it was made in."""
     run = _current.get()
     if run is not None:
         run.calls.append(call)
+        _acted(run, latency_ms)
+
+
+def record_tool_call(call: ToolCall) -> None:
+    """Count a tool's call towards the run it was made in."""
+    run = _current.get()
+    if run is not None:
+        run.tools.append(call)
+        _acted(run, call.latency_ms)
+
+
+def _acted(run: Run, latency_ms: float) -> None:
+    if run.first_action_ms is None:
+        run.first_action_ms = round(max(0.0, (time.perf_counter() - run.started) * 1000 - latency_ms), 3)
 
 
 def error_kind(problem: BaseException) -> str:
@@ -61,16 +81,18 @@ async def instrument_agent_call_async(
     weights: reward.Weights = reward.DEFAULT,
     read: Signals = GENERIC,
     all_calls_counted: bool = False,
+    budgeted: bool = False,
     **fields: Any,
 ) -> T:
     """Await `fn()` and log one `run` row with these fields; an exception is logged once and re-raised unchanged.
 
     `read` is how the domain reads signals in an output. With `all_calls_counted` the caller vouches that every
-    model call inside reports itself, so a run without any is known to have cost nothing.
+    model call inside reports itself, so a run without any is known to have cost nothing. `budgeted`: it has a limit of
+    money, calls or time to keep.
     """
     run = Run(agent_name, run_id or new_run_id())
     token = _current.set(run)
-    start = time.perf_counter()
+    start = run.started = time.perf_counter()
     problem: BaseException | None = None
     try:
         output = await fn()
@@ -96,6 +118,19 @@ async def instrument_agent_call_async(
             row |= read.figures(items(output))
         else:
             row |= {"error": f"{type(problem).__name__}: {problem}", "error_kind": error_kind(problem)}
+        row |= came_to(
+            Facts(
+                latency_ms,
+                row["tokens_in"],
+                row["tokens_out"],
+                row.get("error_kind"),
+                run.first_action_ms,
+                run.tools,
+                run.iterations,
+                budgeted,
+                run.gates_held,
+            )
+        )
         log_event(agent_name, run.run_id, latency_ms, **(row | fields | run.fields))
     return output
 
