@@ -81,6 +81,8 @@ def kept(test: Test, arm: Arm) -> dict[str, Any]:
         "champion_model": test.model,
         "suites": test.suites,
         **{name: getattr(arm, name) for name in KEPT},
+        "newly_right": len(arm.newly_right),
+        "newly_wrong": len(arm.newly_wrong),
         "guardrails": {check.name: check.passed for check in arm.guardrails},
         "spend": {"calls": arm.calls, "cost_usd": arm.cost_usd},
         "bill": plain(arm.bill),

@@ -94,8 +94,8 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         ci_high=rounded(result.ci_high),
         confidence=0.95 if result.finished else rounded(1 - one.test.alpha),
         alpha=one.test.alpha,
-        e_value=_short(result.e_value),
-        e_needed=_short(1 / (one.test.alpha * LOWER_SHARE)),
+        e_value=short(result.e_value),
+        e_needed=short(1 / (one.test.alpha * LOWER_SHARE)),
         wins=wins,
         ties=len(signs) - wins - losses,
         losses=losses,
@@ -231,7 +231,7 @@ def _figures(trials: Sequence[Trial]) -> record.Figures:
     return record.Figures(
         trials=len(trials),
         failed=len(trials) - len(counted),
-        cost_per_case_usd=None if cost is None else _short(cost),
+        cost_per_case_usd=None if cost is None else short(cost),
         p95_latency_ms=None if latency is None else round(latency, 3),
     )
 
@@ -287,5 +287,6 @@ def rounded(value: float) -> float:
     return round(value, 6) + 0.0  # no -0.0
 
 
-def _short(value: float) -> float:
+def short(value: float) -> float:
+    """An e-value as the report keeps it."""
     return float(f"{value:.6g}")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from eval.ab.sequential import LOWER_SHARE
 from meta.site import draw
 from meta.site.facts import Comparison, Facts, Score, Texts, interval_of, kinds_that_fail
-from telemetry.edge.files import MANIFEST, write_atomic
+from telemetry.edge.files import MANIFEST
 from telemetry.edge.text import clean, cut, redact
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ ASSETS = ("site.css", "site.js")
 UNKNOWN = "–"
 MAX_CASES = 150  # on one page; the rest on further ones
 MAX_TEXT = 4_000  # characters of an answer in full
+MAX_INPUT = 2_000  # of what a case asks
+MOST_AGENTS = 8  # on the overview
+MOST_FAILING = 12  # cases on the page of an agent
 MAX_TESTS = 300  # comparisons with a page of their own
 NEED_YOU = ("candidate", "loud", "revival")
 
@@ -38,15 +43,24 @@ def build(facts: Facts, out: Path) -> list[Path]:
     for path, template, shown in pages(facts):
         depth = path.count("/")
         text = environment.get_template(template).render(shown, path=path, up="../" * depth)
-        write_atomic(out / path, text, durable=False)  # made anew at will
+        _write(out / path, text.encode())
         written.append(out / path)
     for name in ASSETS:
-        write_atomic(out / name, (HERE / "assets" / name).read_bytes())
+        _write(out / name, (HERE / "assets" / name).read_bytes())
     known = {*written, *(out / name for name in ASSETS)}
     for old in out.rglob("*.html"):
         if old not in known:
             old.unlink()
     return written
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A page, not atomically: it is made anew at will, and a large site has thousands of them."""
+    try:
+        path.write_bytes(data)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 def pages(facts: Facts) -> Iterator[Page]:
@@ -77,9 +91,9 @@ def pages(facts: Facts) -> Iterator[Page]:
         yield f"prompts/{one.stem}.html", "prompt.html", _prompt_page(facts, one)
     yield "tests.html", "tests.html", {"tests": facts.comparisons}
     for test in facts.comparisons[:MAX_TESTS]:
-        yield f"tests/{test.pair}.html", "test.html", {"test": test}
+        yield f"tests/{test.pair}.html", "test.html", _test_page(facts, test)
     yield "decisions.html", "decisions.html", {"decisions": facts.decisions}
-    yield "data.html", "data.html", {"days": facts.days, "malformed": facts.malformed}
+    yield "data.html", "data.html", {"days": facts.days, "malformed": facts.malformed, "volume": facts.volume}
 
 
 def _overview(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -103,9 +117,23 @@ def _overview(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> dict[st
         "nights": draw.line(
             "Share of cases passed, night by night", about, nights, low=max(0.0, low - 0.1), high=1.0
         ),
+        "agents": _narrowest(facts, results),
         "needing": [row for row in facts.agents if row.state in NEED_YOU],
         "failing": kinds_that_fail(results.items()),
     }
+
+
+def _narrowest(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The agents that stand least above an empty answer."""
+
+    def above(row: Agent) -> float:
+        summary = (results.get(row.agent) or {}).get("summary") or {}
+        if not summary.get("counted"):
+            return math.inf
+        return float(summary["passed"] / summary["counted"] - (summary.get("empty_rate") or 0.0))
+
+    measured = [row for row in facts.agents if above(row) < math.inf]
+    return [_agent(facts, row, results) for row in sorted(measured, key=above)[:MOST_AGENTS]]
 
 
 def _sentence(facts: Facts) -> str:
@@ -123,7 +151,7 @@ def _sentence(facts: Facts) -> str:
         f"{' and '.join(failed)} did not come through" if failed else "every step came through",
     ]
     if facts.nights:
-        parts.append(f"the champions pass {facts.nights[-1][1]:.0%} of their cases")
+        parts.append(f"the champions pass {100 * facts.nights[-1][1]:.0f}\u00a0% of their cases")
     told = "; ".join(parts)
     return f"{told[0].upper()}{told[1:]}."
 
@@ -170,14 +198,18 @@ def _agent_page(facts: Facts, row: Agent, result: Mapping[str, Any]) -> dict[str
     spec = facts.manifest.agent(row.agent)
     scores = facts.scores.get(row.agent, [])
     output, as_of = facts.output(row.agent)
-    failing = [one for one in result.get("results") or () if one.get("ok") is False]
+    failing = [
+        (case_path(row.agent, place // MAX_CASES + 1), str(one.get("id")), _kind(one), _why(one))
+        for place, one in enumerate(_cases(result))
+        if one.get("ok") is False
+    ]
     return {
         **_agent(facts, row, {row.agent: result}),
         "spec": spec,
         "result": result,
-        "failing": [_case(facts, row.agent, one) for one in failing[:30]],
+        "failing": failing[:MOST_FAILING],
         "failing_total": len(failing),
-        "scores": _score_chart(row.agent, scores),
+        "scores": _score_chart(row.agent, scores) if len(scores) > 1 else "",
         "versions": _versions(facts, spec.prompt, scores),
         "critiques": [one for one in facts.findings if one.target_agent == row.agent],
         "output": None if output is None else pretty(output),
@@ -211,7 +243,7 @@ def _versions(facts: Facts, prompt: str | None, scores: Sequence[Score]) -> list
 
 
 def _case_pages(facts: Facts, agent: str, result: Mapping[str, Any]) -> Iterator[Page]:
-    rows = [one for one in result.get("results") or () if isinstance(one, dict)]
+    rows = _cases(result)
     parts = [rows[at : at + MAX_CASES] for at in range(0, len(rows), MAX_CASES)] or [[]]
     for number, part in enumerate(parts, 1):
         yield (
@@ -224,6 +256,21 @@ def _case_pages(facts: Facts, agent: str, result: Mapping[str, Any]) -> Iterator
                 "cases": [_case(facts, agent, one) for one in part],
             },
         )
+
+
+def _cases(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The graded cases of a result, in the order of its pages."""
+    return [one for one in result.get("results") or () if isinstance(one, dict)]
+
+
+def _kind(case: Mapping[str, Any]) -> str:
+    return " ".join(map(str, case.get("tags") or ())) or str(case.get("family") or "")
+
+
+def _why(case: Mapping[str, Any]) -> str:
+    """What went wrong in a case, in a line."""
+    reasons = case.get("reasons") or ()
+    return str(reasons[0] if reasons else case.get("error") or "")
 
 
 def case_path(agent: str, number: int = 1) -> str:
@@ -244,9 +291,24 @@ def _case(facts: Facts, agent: str, row: Mapping[str, Any]) -> dict[str, Any]:
         "score": row.get("score"),
         "reasons": row.get("reasons") or (),
         "error": row.get("error"),
+        "asked": None
+        if (asked := facts.asked(agent, str(row.get("id")))) is None
+        else pretty(asked, MAX_INPUT),
         "answer": None if facts.redacted else pretty(answer),
         "tried": tried,
         "flaky": any(one.flaky for one in tried),
+    }
+
+
+def _test_page(facts: Facts, test: Comparison) -> dict[str, Any]:
+    curve = facts.evidence(test)
+    needed = 1 / (facts.manifest.ab_test.alpha * LOWER_SHARE)
+    about = f"{len(curve)} cases; at the end {curve[-1]:.6g} to 1" if curve else ""
+    return {
+        "test": test,
+        "curve": draw.odds(f"Evidence for {test.stem} {test.challenger}", about, curve, needed),
+        "weighed": len(curve),
+        "agrees": bool(curve) and curve[-1] == test.number("e_value"),
     }
 
 
@@ -317,10 +379,10 @@ def side_by_side(left: str, right: str, around: int = 2) -> list[tuple[str, str,
     return rows
 
 
-def pretty(value: Any) -> str:
+def pretty(value: Any, most: int = MAX_TEXT) -> str:
     """An answer in full, readable; cut where it is endless."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    shown, lost = cut(clean(redact(text)), MAX_TEXT)
+    shown, lost = cut(clean(redact(text)), most)
     return shown + ("\n… cut here" if lost else "")
 
 

@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 WIDTHS = {"wide": 680, "narrow": 330}
 HEIGHT = 220
 FEW = 60  # points up to which each has a dot of its own
-MOST = 120  # points of a line
-MARGIN = {"left": 44, "right": 14, "top": 12, "bottom": 26}
+MOST = 100  # points of a line
+MARGIN = {"left": 52, "right": 14, "top": 12, "bottom": 26}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def line(
 
     def inner(width: int) -> Markup:
         x, y = _scales(width, points[0].x, points[-1].x, low, high)
-        path = "M" + "L".join(f"{x(point.x)},{y(point.y)}" for point in points)
+        path = _path(points, x, y)
         parts = [_grid(width, y, unit), Markup('<path class="line" d="{}"/>').format(path)]
         for point in points if len(points) <= FEW else [point for point in points if point.note]:
             kind = f"dot {point.kind or ('marked' if point.note else '')}".strip()
@@ -67,6 +67,13 @@ def line(
         return Markup("").join(parts)
 
     return _both(title, about, inner)
+
+
+def _path(points: Sequence[Point], x: Scale, y: Scale) -> str:
+    """A line through the points; written out, because a large site has hundreds of thousands of them."""
+    wide, high = (x.end - x.start) / (x.high - x.low), (y.end - y.start) / (y.high - y.low)
+    left, top = x.start - x.low * wide, y.start - y.low * high
+    return "M" + "L".join([f"{left + one.x * wide:.1f},{top + one.y * high:.1f}" for one in points])
 
 
 def thinned(points: Sequence[Point]) -> Sequence[Point]:
@@ -116,6 +123,40 @@ def scatter(title: str, about: str, points: Sequence[Point], *, across: str, up:
         return Markup("").join(parts)
 
     return _both(title, about, inner)
+
+
+def odds(title: str, about: str, values: Sequence[float], needed: float) -> Markup:
+    """Odds after each case on a logarithmic scale, with what a promotion needs."""
+    if len(values) < 2:
+        return Markup("")
+    places = [max(-3.0, math.log10(value)) if value > 0 else -3.0 for value in values]
+    goal = math.log10(needed)
+    low, high = math.floor(min(0.0, *places)), math.ceil(max(goal, *places))
+    points = thinned([Point(place, value) for place, value in enumerate(places, 1)])
+
+    def inner(width: int) -> Markup:
+        x, y = _scales(width, 1, len(values), low, high)
+        path = _path(points, x, y)
+        last = (x(len(values)), y(places[-1]))
+        parts = [
+            *(_rule(width, y(power), _to_one(10.0**power)) for power in range(low, high + 1)),
+            Markup('<path class="goal" d="M{},{}H{}"/>').format(
+                MARGIN["left"], y(goal), width - MARGIN["right"]
+            ),
+            Markup('<text class="axis" x="{}" y="{}">{}</text>').format(
+                MARGIN["left"] + 4, y(goal) + 14, f"proven: {_to_one(needed)}"
+            ),
+            Markup('<path class="line" d="{}"/>').format(path),
+            Markup('<circle class="dot" cx="{}" cy="{}" r="4"/>').format(*last),
+            _ends(width, [Point(0, 0, "case 1"), Point(1, 0, f"case {len(values)}")]),
+        ]
+        return Markup("").join(parts)
+
+    return _both(title, about, inner)
+
+
+def _to_one(value: float) -> str:
+    return f"{value:,.0f}:1" if value >= 1 else f"1:{1 / value:,.0f}"
 
 
 def spark(title: str, values: Sequence[float], floor: float | None = None) -> Markup:

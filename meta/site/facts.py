@@ -12,14 +12,18 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from agents.manifest import Manifest, load_manifest
+from agents.manifest import AgentSpec, Manifest, load_manifest
 from agents.texts.variants import Origin, Variants, name_of, sha256
+from eval.ab.curve import curve
+from eval.ab.evidence import Turn, gathered
+from eval.ab.rounds import Rules
+from eval.grading.suite import Suites
 from eval.ledger.provenance import Line, history
 from meta.evidence.known import Finding, findings, latest_output, read_json
 from meta.site.waiting import Change, waiting
 from meta.worth.record import Agent
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import RESULTS, Repo
+from telemetry.edge.files import EVENTS, HISTORY, RESULTS, SEALED, TEXTS, Repo
 from telemetry.edge.git import GitRefused, commit_of, git
 from telemetry.edge.records import is_number
 from telemetry.read.intervals import wilson
@@ -27,6 +31,7 @@ from telemetry.read.intervals import wilson
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+CURVES = 100  # comparisons whose evidence is worked out again, the newest
 RECENT = 30  # days of rows behind the figures by case and by day
 _REMOTE = re.compile(
     r"^(?:https://(?:[^@/\s]+@)?|git@|ssh://git@)(github\.com)[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?$"
@@ -159,16 +164,16 @@ class Facts:
     @cached_property
     def scores(self) -> dict[str, list[Score]]:
         """By agent: what it passed, night by night, oldest first; a night's last eval counts."""
-        prompts = {spec.name: spec.prompt for spec in self.manifest.agents}
+        prompts = {spec.name: spec.prompt or "" for spec in self.manifest.agents}
         found: dict[str, dict[str, Score]] = defaultdict(dict)
         for line in self.lines:
             if line.run_type != "eval":
                 continue
-            hashes = line.metadata.get("prompts") or {}
+            date, hashes = line.date, line.metadata.get("prompts") or {}
             for agent, row in (line.summary.get("agents") or {}).items():
-                if isinstance(row, dict) and row.get("counted"):
-                    own = hashes.get(prompts.get(agent) or "")
-                    found[agent][line.date] = Score(line.date, row["passed"], row["counted"], own)
+                if isinstance(row, dict) and (counted := row.get("counted")):
+                    own = hashes.get(prompts.get(agent, "")) if hashes else None
+                    found[agent][date] = Score(date, row["passed"], counted, own)
         return {agent: list(by_night.values()) for agent, by_night in found.items()}
 
     @cached_property
@@ -201,6 +206,67 @@ class Facts:
                     (before.calls if before else 0) + calls,
                 )
         return list(reversed(found.values()))
+
+    @cached_property
+    def _turns(self) -> Mapping[str, Sequence[Turn]]:
+        """By comparison: its pairs of scores on record, in the order in which they were weighed."""
+        return gathered(self.repo, [one.pair for one in self.comparisons[:CURVES]], {}, night="").turns
+
+    def evidence(self, test: Comparison) -> list[float]:
+        """Odds after each case, from the rows; [] where rows or suites are no longer what the verdict stood on."""
+        turns = self._turns.get(test.pair, ())
+        suites = test.row.get("suites") or ()
+        specs = [spec for spec in self.manifest.agents if spec.eval_suite in suites]
+        known = [spec for spec in specs if any(turn.agent == spec.name for turn in turns)]
+        for chosen in (specs, known):
+            cases = {key: family for spec in chosen for key, family in self._holdout(spec).items()}
+            if len(cases) == test.row.get("cases_available") and all(turn.case in cases for turn in turns):
+                return curve(turns, cases, self._rules)
+        return []
+
+    def _holdout(self, spec: AgentSpec) -> dict[tuple[str, str], str]:
+        """By case: its family."""
+        try:
+            part = self._suites.load(str(spec.eval_suite)).part("holdout")
+        except BadInput:  # not as pinned: then it is not what the verdict stood on
+            return {}
+        return {(spec.name, case.id): f"{spec.name}/{case.family}" for case in part}
+
+    def asked(self, agent: str, case: str) -> Any | None:
+        """What a case of an agent's suite asks, if it is still there."""
+        return self._inputs.get((agent, case))
+
+    @cached_property
+    def _inputs(self) -> dict[tuple[str, str], Any]:
+        found: dict[tuple[str, str], Any] = {}
+        for spec in self.manifest.agents:
+            try:
+                suite = self._suites.load(str(spec.eval_suite)) if spec.eval_suite else None
+            except BadInput:  # the page of its results does not depend on it
+                continue
+            found |= {(spec.name, case.id): case.input for case in (suite.cases if suite else ())}
+        return found
+
+    @cached_property
+    def volume(self) -> list[tuple[str, int, int]]:
+        """(tier, files, bytes) of what is kept on disk."""
+        tiers = (("live log", [self.repo / EVENTS]), ("sealed days", (self.repo / SEALED).rglob("*")),
+                 ("texts", [self.repo / TEXTS]), ("history", [self.repo / HISTORY]))  # fmt: skip
+        found = []
+        for name, paths in tiers:
+            sizes = [path.stat().st_size for path in paths if path.is_file()]
+            if sizes:
+                found.append((name, len(sizes), sum(sizes)))
+        return found
+
+    @cached_property
+    def _suites(self) -> Suites:
+        return Suites(self.repo)
+
+    @cached_property
+    def _rules(self) -> Rules:
+        own = self.manifest.ab_test
+        return Rules(rounds=own.rounds, alpha=own.alpha, min_effect=own.min_effect, min_cases=own.min_cases)
 
     @cached_property
     def decisions(self) -> list[dict[str, Any]]:
@@ -318,7 +384,9 @@ def _rows(repo: Repo) -> DuckDBPyConnection:
     from telemetry.read.store import connect
 
     since = datetime.now(UTC) - timedelta(days=RECENT)
-    return connect(repo, Window(since=since), fields=("model_answered", "case_id", "ok"))
+    fields = ("model_answered", "case_id", "ok")
+    known = ("ts", "kind", "source", "agent", "prompt_hash", "cost_usd", "model")
+    return connect(repo, Window(since=since), fields=fields, once=(*known, *fields))
 
 
 def _days(con: DuckDBPyConnection) -> list[Day]:

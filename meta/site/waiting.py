@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import PurePosixPath
 from typing import Any
 
+from agents.model.schema import problems, read_schema
 from agents.texts.variants import name_of
+from eval.ledger.report import Form
 from meta.publish.kinds import KINDS, Kind
 from telemetry.edge.files import MANIFEST, PROMPTS, VARIANTS, Repo
 from telemetry.edge.git import GitRefused, git
-from telemetry.edge.records import is_number
+from telemetry.edge.records import is_number, made
 
 # What a change does once merged, by what it touches; the first that fits, most consequential first.
 EFFECTS = (
@@ -53,6 +56,7 @@ class Change:
     rank: int  # of the effect: 0 first
     draft: bool
     gains: tuple[Gain, ...] = ()  # of what it promotes
+    finding: str = ""  # what else its report found, in one line
 
 
 def waiting(repo: Repo) -> list[Change]:
@@ -94,10 +98,12 @@ def _of(repo: Repo, kind: Kind, tips: Mapping[str, list[str]]) -> Iterator[Chang
             ((place, told) for place, (told, fits) in enumerate(EFFECTS) if any(map(fits, listed))),
             (len(EFFECTS), REPORT_ONLY),
         )
-        gains = tuple(_gains(_report(repo, kind, commit)))
+        report = _report(repo, kind, commit)
+        gains = tuple(_gains(report))
         named = ", ".join(gain.name for gain in gains)
-        title = f"Promote {named}" if gains else headline.removeprefix("Meta: ")
-        yield Change(kind.name, kind.branch, title, since, effect, rank, kind.draft, gains)
+        title = f"Promote {named}" if gains else headline.removeprefix("Meta: ").partition(" (")[0]
+        found = "" if gains else _finding(kind, report)
+        yield Change(kind.name, kind.branch, title, since, effect, rank, kind.draft, gains, found)
         return
 
 
@@ -107,6 +113,15 @@ def _report(repo: Repo, kind: Kind, commit: str) -> Mapping[str, Any]:
     except (GitRefused, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _finding(kind: Kind, report: Mapping[str, Any]) -> str:
+    """The sentence that its script told, from a report that is one; empty where there is no such sentence."""
+    module = import_module(kind.form.partition(":")[0])
+    sentence, form = getattr(module, "sentence", None), getattr(module, "FORM", None)
+    if sentence is None or not isinstance(form, Form) or problems(read_schema(form.schema), report):
+        return ""
+    return str(sentence(made(form.record, dict(report))))
 
 
 def _gains(report: Mapping[str, Any]) -> Iterator[Gain]:

@@ -55,7 +55,11 @@ const form = document.querySelector("form.filter");
 if (form) {
   form.hidden = false;
   const asked = new URLSearchParams(location.search);
-  for (const input of form.elements) if (asked.has(input.name)) input.value = asked.get(input.name);
+  for (const input of form.elements) {
+    if (!asked.has(input.name)) continue;
+    if (input.type === "checkbox") input.checked = true;
+    else input.value = asked.get(input.name);
+  }
   const apply = () => {
     const wanted = new FormData(form);
     const kept = new URLSearchParams();
@@ -64,7 +68,8 @@ if (form) {
       const name = (row.matches("details") ? row.id : row.dataset.agent).toLowerCase();
       const word = (wanted.get("agent") || wanted.get("case") || "").toLowerCase();
       const since = wanted.get("since");
-      row.hidden = !name.includes(word) || Boolean(since && row.dataset.date < since);
+      const passed = wanted.get("failed") && row.dataset.failed !== wanted.get("failed");
+      row.hidden = !name.includes(word) || Boolean(since && row.dataset.date < since) || Boolean(passed);
     }
     const query = kept.toString();
     history.replaceState(null, "", query ? `?${query}` : location.pathname);

@@ -63,7 +63,7 @@ def test_every_link_leads_somewhere_and_nothing_needs_a_looser_policy(site: Path
         links.feed(page.read_text(encoding="utf-8"))
         assert not links.refused, page
         for address in links.found:
-            target, _, _ = address.partition("#")
+            target = re.split("[?#]", address)[0]
             assert not target or (page.parent / target).exists(), f"{page}: {address}"
 
 
@@ -100,6 +100,34 @@ def test_figures_are_those_of_the_reports(lived: Path, site: Path) -> None:
     won = next(one for one in facts.comparisons if one.verdict == "promote")
     page = (site / f"tests/{won.pair}.html").read_text(encoding="utf-8")
     assert f"{100 * won.row['effect']:+.1f}" in page
+
+
+def test_evidence_worked_out_from_rows_is_the_verdicts_in_all_digits(lived: Path, site: Path) -> None:
+    with working_in(lived) as repo:
+        facts = gather(repo)
+        curves = {test.pair: facts.evidence(test) for test in facts.comparisons}
+    assert curves
+    for test in facts.comparisons:
+        assert curves[test.pair][-1] == test.row["e_value"]
+        page = (site / f"tests/{test.pair}.html").read_text(encoding="utf-8")
+        assert "digit for digit" in page and 'class="chart wide"' in page
+
+
+def test_evidence_whose_suite_was_changed_is_not_drawn(lived: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    world.git(lived, "clone", "-q", str(lived), str(clone))
+    for name in ("eval/history.jsonl", "telemetry/events.jsonl"):
+        world.put(clone, name, (lived / name).read_text(encoding="utf-8"))
+    suite = clone / "eval/suites/watcher.jsonl"
+    suite.write_text("".join(suite.read_text().splitlines(keepends=True)[:-1]))
+    with working_in(clone) as repo:
+        facts = gather(repo)
+        assert all(facts.evidence(test) == [] for test in facts.comparisons if test.stem == "watcher")
+
+
+def test_a_case_shows_what_was_asked_and_answered_in_full(site: Path) -> None:
+    page = (site / "cases/watcher.html").read_text(encoding="utf-8")
+    assert "<dt>Asked</dt>" in page and "<dt>Answer</dt>" in page
 
 
 def test_old_figures_carry_a_red_banner(lived: Path, site: Path, tmp_path: Path) -> None:
