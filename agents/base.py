@@ -14,22 +14,23 @@ agent's schema is an `agent` error, and neither reaches anyone as a result.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import importlib
 import inspect
 import json
 import os
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from agents.domain import signals_of
+from agents.iterate import feedback, until_good
 from agents.manifest import AgentSpec
+from agents.manifest.code import load_code
 from agents.model import schema as schema_check
 from agents.model.call import AnswerError as AnswerError  # what agents raise
 from agents.model.call import Model, ask, own_work, using_model
+from agents.model.threads import in_thread as in_thread
+from agents.model.tools import Tool, described, offering
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import read_again
@@ -85,9 +86,17 @@ class BaseAgent:
     async def ask(self, payload: Mapping[str, Any], schema: Mapping[str, Any]) -> Item:
         """The model's judgement on `payload`, checked against `schema`."""
         question = {"task": self.spec.name, **payload}
+        if said := feedback.get():
+            question["feedback"] = list(said)
         system = self.prompts.system(self.spec)
         answer: Item = (await ask(self.model, system, question, schema, **self.spec.asking)).data
         return answer
+
+    @functools.cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        """What it may use while it works."""
+        where = f"agents.{self.spec.name}.tools"
+        return tuple(described(load_code(name, where)) for name in self.spec.tools)
 
     def run(self, inputs: Inputs, **fields: Any) -> list[Item]:
         """`arun` for callers without an event loop."""
@@ -99,11 +108,15 @@ class BaseAgent:
         if self.spec.prompt:
             fields.setdefault("prompt_hash", self.prompts.hash(self.spec))
 
+        async def attempt() -> list[Item]:
+            return self.checked(await self._analyzed(inputs))
+
         async def once() -> list[Item]:
             try:
                 async with own_work(limit):
-                    with using_model(self.model):
-                        return self.checked(await self._analyzed(inputs))
+                    with using_model(self.model), offering(self.tools):
+                        plan = self.spec.iterate
+                        return await (until_good(attempt, plan, inputs) if plan else attempt())
             except TimeoutError as late:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
 
@@ -203,27 +216,3 @@ def joined(answer: Item, key: str, given: Mapping[str, T]) -> list[tuple[Item, T
             raise AnswerError(f"the answer names a {what} that was not given: {name[:40]!r}")
         found.setdefault(name, (item, given[name]))
     return list(found.values())
-
-
-async def in_thread(work: Callable[[], Any]) -> Any:
-    """Run `work` in a daemon thread: one that hangs cannot keep the event loop, or the exit, waiting."""
-    return await asyncio.wrap_future(start(work, "agent"))
-
-
-def start(work: Callable[[], T], name: str = "source") -> Future[T]:
-    """Run `work` in its own daemon thread, in a copy of the caller's context (telemetry finds its run there).
-
-    `asyncio.to_thread` and thread pools are joined when the interpreter ends: one hung call would hang the program.
-    """
-    future: Future[T] = Future()
-    context = contextvars.copy_context()
-    future.set_running_or_notify_cancel()  # it cannot be stopped; who gives up on it drops the result
-
-    def body() -> None:
-        try:
-            future.set_result(context.run(work))
-        except BaseException as problem:  # noqa: BLE001 - handed to whoever waits, whatever it is
-            future.set_exception(problem)
-
-    threading.Thread(target=body, name=name, daemon=True).start()
-    return future

@@ -62,6 +62,15 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Iterate:
+    """How often an agent tries until its answer is good enough; see agents/iterate.py."""
+
+    until: float
+    most: int = 3
+    by: str | None = None  # `module:function`, given items and inputs: a quality in 0..1
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSpec:
     """One agent as the manifest describes it; paths are relative to the repository."""
 
@@ -85,6 +94,8 @@ class AgentSpec:
     model_settings: ModelSettings = UNSAID  # its own `model:`; the rest is as for everyone
     models: tuple[ModelSettings, ...] = ()  # one of which is drawn for every run in the field
     timeout_s: float = 60.0  # of its own work, and of each answer where `model:` says nothing else
+    tools: tuple[str, ...] = ()  # `module:function` that it may use while it works
+    iterate: Iterate | None = None
     execution_sensitive: bool = False
     sandbox_editable: bool = False
     reward: Weights = field(default_factory=Weights)

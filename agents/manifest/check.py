@@ -123,6 +123,13 @@ def _agent_problems(entry: Mapping[str, Any], root: Path) -> Iterator[str]:
     feed, signal = _mapping(entry.get("inputs")), _mapping(entry.get("signal"))
     named = {"eval_adapter": entry.get("eval_adapter"), "signal.call": signal.get("call")}
     named |= {f"inputs.{key}": feed.get(key) for key in ("call", "days")}
+    named["iterate.by"] = _mapping(entry.get("iterate")).get("by")
+    tools = _strings(entry.get("tools"))
+    named |= {f"tools.{at}": tool for at, tool in enumerate(tools)}
+    short = [tool.rpartition(":")[2] for tool in tools]
+    for tool in dict.fromkeys(short):
+        if short.count(tool) > 1:
+            yield f"tools: {tool!r} is offered {short.count(tool)} times, names must differ"
     for where, code in named.items():
         if isinstance(code, str) and ":" in code and (problem := callable_problem(*code.split(":", 1))):
             yield f"{where}: {problem}"

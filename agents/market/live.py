@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from agents.base import start
 from agents.domain import Payload, SourceError
 from agents.market import feeds
 from agents.market.snapshot import HISTORY_DAYS, checked, stamp
+from agents.model.threads import start
 from agents.sources.web import Web
 
 FRED_URL: Final = "https://fred.stlouisfed.org/graph/fredgraph.csv"

@@ -56,7 +56,10 @@ class Call:
     async def answer(self) -> Completion:
         """Ask once, and once more if the answer does not fit."""
         question, wanted = self._fitting(self.question), self.question.wanted
+        self.tally.tools = question.tools
         text = await self._ask(question)
+        if question.tools and self.tally.replies[-1].tool_calls:
+            return self.tally.completion(None)
         try:
             return self.tally.completion(parse(text, wanted))
         except Unusable as problem:
@@ -67,7 +70,7 @@ class Call:
         exchange = ({"role": "assistant", "content": shown}, {"role": "user", "content": demand})
         self.tally.repaired = True
         text = await self._ask(
-            self._fitting(replace(self.question, messages=[*question.messages, *exchange]))
+            self._fitting(replace(self.question, messages=[*question.messages, *exchange], tools=()))
         )
         try:
             return self.tally.completion(parse(text, wanted))
@@ -188,9 +191,11 @@ class Call:
         return Sent(question.model, self.to.provider, prompt, answer, given)
 
     def _chars(self, question: Question) -> int:
-        return len(question.wanted.text) + sum(
-            len(str(message.get("content", ""))) for message in question.messages
+        spoken = sum(
+            len(str(message.get("content", ""))) + len(str(message.get("tool_calls", "")))
+            for message in question.messages
         )
+        return spoken + len(question.wanted.text) + sum(len(str(tool)) for tool in question.tools)
 
     def _usable(self, reply: Reply, question: Question) -> str:
         """The text of a reply that ended as it should."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut, redact
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import asyncio
 
 Message = Mapping[str, Any]
+MOST_ROUNDS = 8  # in which a model may ask for tools before it has to answer
 CACHED = "cache"  # the source of the cost of an answer that was not asked for again
 NO_AGENT = "llm_client"  # who is named on the row of a call made outside any agent's run
 
@@ -65,6 +66,8 @@ class Completion:
     price_list_version: str | None = None
     booked_usd: float | None = None  # what it took of a USD cap: unknown cost counts with its worst case
     repaired: bool = False  # the first answer was invalid; tokens and cost are those of both
+    tool_calls: Sequence[Mapping[str, str]] = ()  # `id`, `name`, `arguments`: what it wants before it answers
+    tools: Sequence[Mapping[str, Any]] = ()  # that it was offered
     messages: Sequence[Message] = ()  # as they were sent, those of the repair included
     first_raw: str | None = None  # the whole answer that had to be repaired
 
@@ -100,6 +103,7 @@ class Model(Protocol):
         max_tokens: int | None = None,
         model: str | None = None,
         timeout_s: float | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Completion: ...
 
     async def aclose(self) -> None:
@@ -114,11 +118,36 @@ async def ask(
     from agents.model.schema import problems
 
     user = json.dumps(payload, ensure_ascii=False, default=str)
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    completion = await model.complete(messages, schema=schema, **options)
+    messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    completion = await _completed(model, messages, schema, options)
     if wrong := problems(schema, completion.data):
         raise AnswerError(f"the answer does not match its schema: {'; '.join(wrong)}")
     return completion
+
+
+async def _completed(
+    model: Model, messages: list[Message], schema: Mapping[str, Any], options: Mapping[str, Any]
+) -> Completion:
+    """The answer, after the tools that the model asked for on the way; in the end it has to do without."""
+    from agents.model.tools import answer_call, offered
+
+    tools = [tool.definition for tool in offered()]
+    for _ in range(MOST_ROUNDS if tools else 0):
+        completion = await model.complete(messages, schema=schema, tools=tools, **options)
+        if not completion.tool_calls:
+            return completion
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": list(map(_asked, completion.tool_calls))}
+        ]
+        for call in completion.tool_calls:
+            read = await answer_call(call["name"], call["arguments"])
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": read})
+    return await model.complete(messages, schema=schema, **options)
+
+
+def _asked(call: Mapping[str, str]) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": call["arguments"]}
+    return {"id": call["id"], "type": "function", "function": function}
 
 
 running_model: ContextVar[Model | None] = ContextVar(
@@ -191,7 +220,7 @@ def asking() -> Iterator[None]:
         clock.go() if same else clock.loop.call_soon_threadsafe(clock.go)
 
 
-_APART = ("data", "raw", "latency_ms", "messages", "first_raw")
+_APART = ("data", "raw", "latency_ms", "messages", "first_raw", "tools", "tool_calls")
 _LOGGED = tuple(field.name for field in fields(Completion) if field.name not in _APART)
 
 
@@ -209,6 +238,13 @@ def log_call(call: Completion, problem: LLMError | None = None) -> None:
         {"role": str(message.get("role")), "sha256": keep(_content(message))} for message in call.messages
     ]
     row["output_sha256"] = keep(call.raw) if call.raw else None
+    row["tools"] = [
+        {"name": tool["function"]["name"], "sha256": keep(json.dumps(tool, sort_keys=True))}
+        for tool in call.tools
+    ] or None
+    if run is not None and len(run.tools) > run.tools_told:
+        row["tool_calls"] = [asdict(one) for one in run.tools[run.tools_told :]]
+        run.tools_told = len(run.tools)
     if call.first_raw is not None:
         row["first_output_sha256"] = keep(call.first_raw)
     if problem is not None:
@@ -219,7 +255,7 @@ def log_call(call: Completion, problem: LLMError | None = None) -> None:
 
 def _content(message: Message) -> str:
     """The words of a message; parts other than text as the JSON that was sent."""
-    content = message.get("content")
+    content = message.get("tool_calls") or message.get("content")
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 

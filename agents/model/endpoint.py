@@ -101,6 +101,7 @@ class OpenAIModel:
         max_tokens: int | None = None,
         model: str | None = None,
         timeout_s: float | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Completion:
         """Ask, and return the answer that fits `schema` (None: any JSON object or array)."""
         import asyncio
@@ -115,6 +116,7 @@ class OpenAIModel:
             _first(temperature, said.temperature, TEMPERATURE),
             _first(max_tokens, said.max_tokens, MAX_TOKENS),
             _first(self._given.timeout_s, timeout_s, said.timeout_s, TIMEOUT_S),
+            tools,
         )
         wire = self._connected()
         pace = wire.pace(name, said.concurrency or CONCURRENCY)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import email.utils
+import json
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ class Reply:
     request_id: str | None
     usage: pricing.Usage
     reported_usd: float | None  # some providers (OpenRouter) say what a call cost
+    tool_calls: tuple[Mapping[str, str], ...] = ()  # `id`, `name`, `arguments`
 
 
 def read(response: Response, *, model: str, base_url: str) -> Reply | Failure:
@@ -71,7 +73,17 @@ def read(response: Response, *, model: str, base_url: str) -> Reply | Failure:
         request_id=response.headers.get("x-request-id") or _string(envelope.get("id")),
         usage=_usage(usage),
         reported_usd=_amount(usage.get("cost")) if isinstance(usage, Mapping) else None,
+        tool_calls=tuple(_tool_calls(message.get("tool_calls"))),
     )
+
+
+def _tool_calls(given: Any) -> Iterator[dict[str, str]]:
+    """The calls that the model asks for; what is none is left out."""
+    for one in given if isinstance(given, list) else ():
+        function = one.get("function") if isinstance(one, Mapping) else None
+        if isinstance(function, Mapping) and (name := _string(function.get("name"))):
+            said = _string(function.get("arguments")) or ""
+            yield {"id": _string(one.get("id")) or name, "name": name, "arguments": said}
 
 
 def _refused(envelope: Mapping[str, Any], headers: Mapping[str, str], model: str, base_url: str) -> Failure:
@@ -231,6 +243,7 @@ class Tally:
     price: pricing.Override | None = None
     temperature: float | None = None
     messages: Sequence[Message] = ()  # as they were sent last
+    tools: Sequence[Mapping[str, Any]] = ()  # that were offered
     started: float = field(default_factory=time.perf_counter)
     attempts: int = 0
     repaired: bool = False
@@ -243,7 +256,8 @@ class Tally:
     def add(self, reply: Reply) -> float | None:
         """Count a reply; returns its cost."""
         self.replies.append(reply)
-        self.text, self.request_id = reply.text or reply.refusal or "", reply.request_id
+        wanted = json.dumps({"tool_calls": reply.tool_calls}) if reply.tool_calls else ""
+        self.text, self.request_id = wanted or reply.text or reply.refusal or "", reply.request_id
         model = self.asked  # a router ("auto") has no price of its own; the model it chose may
         if reply.model and not pricing.is_priced(model, provider=self.provider, override=self.price):
             model = reply.model
@@ -281,6 +295,8 @@ class Tally:
             booked_usd=self.booked or None,
             price_list_version=self.costs[-1].price_list_version if cost is not None else None,
             repaired=self.repaired,
+            tool_calls=last.tool_calls if last and self.tools else (),
+            tools=self.tools,
             messages=self.messages,
             first_raw=self.replies[0].text if self.repaired else None,
         )

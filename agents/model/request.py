@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +62,7 @@ class Question:
     temperature: float
     max_tokens: int
     timeout_s: float
+    tools: Sequence[Mapping[str, Any]] = ()  # definitions
 
 
 def _rung(dialect: Dialect, question: Question) -> str:
@@ -91,6 +92,8 @@ def body(dialect: Dialect, question: Question) -> dict[str, Any]:
     }
     if dialect.temperature:
         request["temperature"] = question.temperature
+    if question.tools:
+        request["tools"] = list(question.tools)
     if rung in ("strict", "schema"):
         assert wanted.schema is not None
         name = _NAME.sub("_", str(wanted.schema.get("title", "")))[:64] or "answer"

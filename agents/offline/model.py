@@ -58,8 +58,12 @@ class OfflineModel(Model):
         max_tokens: int | None = None,
         model: str | None = None,
         timeout_s: float | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Completion:
-        """One answer, logged like any model's. Sampling options and limits mean nothing here."""
+        """One answer, logged like any model's. Sampling options and limits mean nothing here.
+
+        An analyst that wants a tool calls it itself, by `call_tool`.
+        """
         start = time.perf_counter()
         system, user = _texts(messages)
         problem: UnknownTask | None = None
@@ -83,6 +87,7 @@ class OfflineModel(Model):
             latency_ms=round((time.perf_counter() - start) * 1000, 3),
             finish_reason="no_analyst" if problem else "stop",
             messages=messages,
+            tools=tools,
         )
         log_call(call, problem)
         if problem:

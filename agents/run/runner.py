@@ -142,7 +142,8 @@ class Runner:
 
     def _code_hash(self, spec: AgentSpec) -> str:
         if spec.command is None:
-            return code_hash(spec.module)
+            named = (spec.module, *(tool.partition(":")[0] for tool in spec.tools))
+            return "+".join(code_hash(module) for module in dict.fromkeys(named))
         text = hashlib.sha256(spec.command.encode())
         for word in shlex.split(spec.command):
             if (file := self.prompts.repo / word).is_file():

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from agents.base import start
+from agents.model.threads import start
 from telemetry import logger
 from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.git import GitRefused, git

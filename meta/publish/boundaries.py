@@ -128,7 +128,7 @@ def _editable(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def named_code(manifest: Mapping[str, Any], head: Head) -> Iterator[str]:
-    """The files of code that the manifest and its suites name: what loads inputs, weighs, settles, adapts or grades.
+    """Files of code that the manifest and its suites name: what loads inputs, weighs, settles, adapts, grades, helps.
 
     It is trusted, so that no proposal may touch it, not even where it stands in the code of an agent.
     """
@@ -136,7 +136,11 @@ def named_code(manifest: Mapping[str, Any], head: Head) -> Iterator[str]:
     for entry in (manifest.get("defaults") or {}, *manifest.get("agents", ())):
         feed = _mapping(entry.get("inputs"))
         names += [feed.get("call"), feed.get("days"), _mapping(entry.get("signal")).get("call")]
-        names += [entry.get("eval_adapter")]
+        names += [
+            entry.get("eval_adapter"),
+            _mapping(entry.get("iterate")).get("by"),
+            *(entry.get("tools") or ()),
+        ]
         suite = head(str(entry.get("eval_suite") or "")) or b""
         names += [found.decode() for found in _OWN_GRADER.findall(suite)]
         yield from (word for word in str(entry.get("command") or "").split() if _PLAIN_PATH.fullmatch(word))

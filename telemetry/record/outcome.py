@@ -37,6 +37,8 @@ class ToolCall:
     tool_name: str
     latency_ms: float
     ok: bool
+    arguments_sha256: str | None = None
+    result_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,9 @@ def came_to(facts: Facts) -> dict[str, Any]:
     """The fields of the `run` row that follow from these facts."""
     ended = facts.error_kind is None
     used = None if facts.tokens_in is None or facts.tokens_out is None else facts.tokens_in + facts.tokens_out
-    last = facts.iterations[-1] if facts.iterations else None
-    quality = None if last is None else last.quality_score
-    met = ended and (last is None or last.outcome == "met")
+    tried = facts.iterations
+    quality = max((one.quality_score for one in tried if one.quality_score is not None), default=None)
+    met = ended and (not tried or any(one.outcome == "met" for one in tried))
     within = False if facts.error_kind == "budget" else True if facts.budgeted else None
     calls = len(facts.tools)
     return {

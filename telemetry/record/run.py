@@ -29,6 +29,7 @@ class Run:
     run_id: str
     calls: list[Mapping[str, Any]] = field(default_factory=list)  # what each model call put on its row
     tools: list[ToolCall] = field(default_factory=list)
+    tools_told: int = 0  # of them, those that stand on the row of a model call
     iterations: list[Iteration] = field(default_factory=list)
     gates_held: bool | None = None  # all mandatory ones, where somebody looked
     started: float = field(default_factory=time.perf_counter)

@@ -252,6 +252,8 @@ def test_the_rules_are_read_from_head_not_from_the_change(root: Path) -> None:
         "    inputs: {call: my_pkg:load, days: agents.market.macro_watcher:run}\n",
         "    signal: {call: agents.market.macro_watcher:run}\n",
         "    eval_adapter: agents.market.macro_watcher:run\n",
+        "    tools: [agents.market.macro_watcher:run]\n",
+        "    iterate: {until: 0.9, by: agents.market.macro_watcher:run}\n",
         "    command: python agents/market/macro_watcher.py\n",
         "    eval_suite: eval/suites/macro.jsonl\n",
         "outcomes: {call: agents.market.macro_watcher:run}\n",
