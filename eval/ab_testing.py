@@ -107,7 +107,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 
 def _tell(report: Report, args: argparse.Namespace) -> None:
-    from eval.ab.body import bounds, parts, points
+    from eval.ab.body import bounds, parts, points, rounds
     from eval.ab.session import NOTHING
 
     sentences = [_sentence(test, arm) for test, arm in report.arms] or [NOTHING]
@@ -123,7 +123,7 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
             lines.append(
                 f"{test.changes} {arm.name}: {verdict}, {points(arm.effect)} points "
                 f"({bounds(arm.ci_low, arm.ci_high)}), evidence {arm.e_value:.3g}:1, "
-                f"{arm.cases_used} of {arm.cases_available} cases, {arm.rounds} rounds; {arm.reason}"
+                f"{arm.cases_used} of {arm.cases_available} cases, {rounds(arm)}; {arm.reason}"
             )
         for skip in test.skipped:
             where = f" ({skip.reference})" if skip.reference else ""
@@ -138,13 +138,13 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
 
 def _sentence(test: Test, arm: Arm) -> str:
     """What came of one comparison, in a few words."""
-    from eval.ab.body import points
+    from eval.ab.body import points, rounds
 
     named, gain = f"{test.stem} {arm.name}", f"({points(arm.effect)} points)"
     return {
         "promote": f"promote {named} {gain}" if arm.promoted else f"{named} is better too {gain}",
         "keep": f"champion stays, {named} lost {gain}",
-        "continue": f"{named} still being tested {gain}, {arm.rounds} rounds",
+        "continue": f"{named} still being tested {gain}, {rounds(arm)}",
         "blocked": f"{named} is {arm.reason}",
     }.get(arm.verdict, f"{arm.verdict}: {named}, {arm.reason}")
 

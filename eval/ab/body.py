@@ -58,6 +58,11 @@ def points(value: float) -> str:
     return shown if float(shown) or abs(value) < 5e-5 else f"{100 * value:+.2f}"
 
 
+def rounds(arm: Arm) -> str:
+    """How many were played."""
+    return f"{arm.rounds} round{'s' * (arm.rounds != 1)}"
+
+
 def bounds(low: float, high: float) -> str:
     """An interval in points."""
     return f"{points(low)} .. {points(high)}"
@@ -327,7 +332,7 @@ def _others(report: Report) -> str:
     lines = [
         f"{cell(f'{test.stem} {arm.name}')}: {VERDICTS.get(arm.verdict, arm.verdict)}, {points(arm.effect)} points "
         f"({bounds(arm.ci_low, arm.ci_high)}), evidence {_odds(arm.e_value)}, {arm.cases_used} of "
-        f"{arm.cases_available} cases, {arm.rounds} round{'s' * (arm.rounds != 1)}; {cell(arm.reason, 300)}"
+        f"{arm.cases_available} cases, {rounds(arm)}; {cell(arm.reason, 300)}"
         for test, arm in report.arms
         if not arm.promoted
     ]

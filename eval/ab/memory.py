@@ -54,6 +54,7 @@ KEPT: Final = (
     ),
 )
 
+LOST: Final = "lost"
 Text = tuple[str, str]  # a prompt and the hash of one text for it
 
 
@@ -72,6 +73,11 @@ class Compared:
     reason: str = ""
     model_asked: Any = None
     model_answered: Any = None
+
+    @property
+    def became(self) -> str:
+        """What became of the challenger, as a person says it."""
+        return {"keep": LOST, "promote": "was promoted", "demote": "was demoted"}.get(self.verdict, self.verdict)
 
 
 def kept(test: Test, arm: Arm) -> dict[str, Any]:
@@ -153,9 +159,9 @@ class Memory:
         self.blocked = {one.pair: one for one in earlier if one.verdict == "blocked"}
         # The latest word on each text, as a person reads it.
         self.verdicts = {
-            (one.prompt, one.sha256): f"{one.verdict} ({one.date}, {one.where})" for one in known
+            (one.prompt, one.sha256): f"{one.became} ({one.date}, {one.where})" for one in known
         }
-        self.rejected = {text: told for text, told in self.verdicts.items() if told.startswith("keep ")}
+        self.rejected = {text: told for text, told in self.verdicts.items() if told.startswith(f"{LOST} ")}
         # What a person refused, the last word on each text.
         self.refused: dict[Text, Refusal] = {(one.subject, one.sha256): one for one in refusals(repo)}
         # By prompt, the text that won last according to the history, merged or not.

@@ -310,7 +310,7 @@ class _Planner:
         if self.memory and (refused := self.memory.refusal(one, champion)):
             return Skipped(one.name, one.sha256, refused.told, refused.reference)
         if self.memory and (earlier := self.memory.settled.get(pair)):
-            why = f"already decided: {earlier.verdict} on {earlier.date}"
+            why = f"already decided: it {earlier.became} on {earlier.date}"
         elif self.memory and not self.settings.allow and (earlier := self.memory.blocked.get(pair)):
             why = f"{earlier.reason} ({earlier.date}); --allow takes it in spite of that"
         else:

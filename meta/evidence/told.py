@@ -21,7 +21,7 @@ def kept(repo: Repo) -> Iterator[dict[str, Any]]:
             if row.get("verdict") in KEPT and not row.get("promoted"):
                 yield {
                     "when": line.date,
-                    "what": f"keep {_stem(row)}, {challenger(row) or 'challenger'} {KEPT[row['verdict']]}",
+                    "what": f"{_stem(row)}: champion stays, {challenger(row) or 'challenger'} {KEPT[row['verdict']]}",
                     "effect": effect(row),
                     "evidence": evidence(row),
                     "commit": "",

@@ -40,7 +40,7 @@ def contenders(repo: Repo, prompt: str, memory: Memory) -> Contenders:
     texts = Variants(repo, prompt)
     champion = texts.champion()
     others, _ = texts.challengers()
-    told = {sha: f"it lost: {why}" for (path, sha), why in memory.rejected.items() if path == prompt}
+    told = {sha: f"it {why}" for (path, sha), why in memory.rejected.items() if path == prompt}
     former = [(sha, why) for (path, sha), why in memory.dethroned.items() if path == prompt]
     told |= {sha: f"a former champion ({why})" for sha, why in former}
     told |= {

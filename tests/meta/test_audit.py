@@ -317,11 +317,11 @@ def test_the_log_tells_what_was_rejected_too_in_the_order_of_the_days(checkout: 
     compared(checkout, "2026-11-15", {**COMPARED, "verdict": "blocked"}, {**COMPARED, "verdict": "continue"})
     promote(checkout, "a better text\n")
     blocked, promoted, lost = audit.log(Repo(checkout))
-    assert (blocked["what"], blocked["effect"]) == ("keep watcher, B 392ef40 was better, but blocked", "")
+    assert (blocked["what"], blocked["effect"]) == ("watcher: champion stays, B 392ef40 was better, but blocked", "")
     assert promoted["what"] == "promote watcher"
     assert lost == {
         "when": "2026-11-17",
-        "what": "keep watcher, B 392ef40 lost",
+        "what": "watcher: champion stays, B 392ef40 lost",
         "effect": "-13.5 points (-23.2 .. -3.8)",
         "evidence": "0.02:1 on 42 cases",
         "commit": "",
@@ -348,7 +348,7 @@ def test_the_log_fits_eighty_columns_and_cuts_no_name(
     assert audit.main(["--log"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert "2026-11-15  keep geopolitical_risk_watch, B 392ef40 lost" in lines
+    assert "2026-11-15  geopolitical_risk_watch: champion stays, B 392ef40 lost" in lines
     assert "            +8.3 points (+3.1 .. +13.4); 34:1 on 118 cases; not committed" in lines
 
 

@@ -150,7 +150,7 @@ def test_a_decided_pair_is_skipped_with_its_reference_unless_forced(
     calls = model.calls
     assert ab_testing.main(["--root", str(root)]) == cli.OK
     told = capsys.readouterr().out
-    assert "already decided: keep" in told and "ab_test_report.json" in told
+    assert "already decided: it lost" in told and "ab_test_report.json" in told
     assert model.calls == calls
     (root / "meta/reports/ab_test_report.json").unlink()  # as on a fresh clone with the data branch
     assert ab_testing.main(["--root", str(root)]) == cli.OK

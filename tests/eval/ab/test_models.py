@@ -134,7 +134,7 @@ def test_a_model_that_lost_is_not_asked_again_for_that_champion(
     run(root, "--model", WORSE, *WIDE)
     ask = ["--root", str(root), "--model", WORSE, *WIDE, "--dry-run"]
     assert ab_testing.main(ask) == cli.OK
-    assert f"{WORSE}: not run, already decided: keep" in capsys.readouterr().out
+    assert f"{WORSE}: not run, already decided: it lost" in capsys.readouterr().out
     world.change(root, "helper", model=BETTER)  # another champion: the question is open, for that agent
     assert ab_testing.main(ask) == cli.OK
     told = capsys.readouterr().out
