@@ -77,7 +77,9 @@ class Compared:
     @property
     def became(self) -> str:
         """What became of the challenger, as a person says it."""
-        return {"keep": LOST, "promote": "was promoted", "demote": "was demoted"}.get(self.verdict, self.verdict)
+        return {"keep": LOST, "promote": "was promoted", "demote": "was demoted"}.get(
+            self.verdict, self.verdict
+        )
 
 
 def kept(test: Test, arm: Arm) -> dict[str, Any]:
@@ -158,9 +160,7 @@ class Memory:
         # Better, but a guardrail said no: a person may still take it.
         self.blocked = {one.pair: one for one in earlier if one.verdict == "blocked"}
         # The latest word on each text, as a person reads it.
-        self.verdicts = {
-            (one.prompt, one.sha256): f"{one.became} ({one.date}, {one.where})" for one in known
-        }
+        self.verdicts = {(one.prompt, one.sha256): f"{one.became} ({one.date}, {one.where})" for one in known}
         self.rejected = {text: told for text, told in self.verdicts.items() if told.startswith(f"{LOST} ")}
         # What a person refused, the last word on each text.
         self.refused: dict[Text, Refusal] = {(one.subject, one.sha256): one for one in refusals(repo)}

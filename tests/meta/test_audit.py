@@ -317,7 +317,10 @@ def test_the_log_tells_what_was_rejected_too_in_the_order_of_the_days(checkout: 
     compared(checkout, "2026-11-15", {**COMPARED, "verdict": "blocked"}, {**COMPARED, "verdict": "continue"})
     promote(checkout, "a better text\n")
     blocked, promoted, lost = audit.log(Repo(checkout))
-    assert (blocked["what"], blocked["effect"]) == ("watcher: champion stays, B 392ef40 was better, but blocked", "")
+    assert (blocked["what"], blocked["effect"]) == (
+        "watcher: champion stays, B 392ef40 was better, but blocked",
+        "",
+    )
     assert promoted["what"] == "promote watcher"
     assert lost == {
         "when": "2026-11-17",

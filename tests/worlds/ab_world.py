@@ -55,7 +55,14 @@ def challenger(root: Path, name: str, text: str, prompt: str = PROMPT) -> Path:
 
 def tree(root: Path) -> dict[str, bytes]:
     """What git would see: every file but the data."""
-    ignored = (".ratchet/", "telemetry/events", "telemetry/texts", "eval/results/", "eval/history", "eval/ab_out")
+    ignored = (
+        ".ratchet/",
+        "telemetry/events",
+        "telemetry/texts",
+        "eval/results/",
+        "eval/history",
+        "eval/ab_out",
+    )
     files = (file for file in root.rglob("*") if file.is_file())
     return {
         name: file.read_bytes()
