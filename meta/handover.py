@@ -118,6 +118,9 @@ def _run(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int,
         output = Path(scratch) / "output"
         env["GITHUB_OUTPUT"] = str(output)
         code = cli.OK
+        # What a script prints, models may have written: until the token is heard, the runner takes no command.
+        token = f"ratchet-{os.urandom(8).hex()}"
+        print(f"::stop-commands::{token}", file=sys.stderr, flush=True)
         for command in _chain(form, Repo(root), flags):
             print("+ python -m", *command, file=sys.stderr, flush=True)
             started = time.time()
@@ -127,6 +130,7 @@ def _run(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int,
                     continue
                 break
             leavings.leave(Repo(root), command, started)
+        print(f"::{token}::", file=sys.stderr, flush=True)
         return code, dict(_outputs(output.read_text("utf-8") if output.is_file() else ""))
 
 

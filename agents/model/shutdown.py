@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -24,10 +25,10 @@ async def warning(repo: Repo, base_url: str, api_key: str, models: Sequence[str]
     names = {model: f"{where} {model}" for model in dict.fromkeys(models)}
     stale = [model for model, name in names.items() if kept.get(name, {}).get("asked") != str(today)]
     if stale:
-        dates = await _asked(base_url, api_key, stale)
+        dates = await looked_up(base_url, api_key, stale)
         for model in stale:
             # What could not be learnt is not asked again today either: a warning must not slow down every script.
-            kept[names[model]] = {"asked": str(today), "shutdown_date": dates.get(model)}
+            kept[names[model]] = {"asked": str(today), "shutdown_date": dates[model].shutdown_date}
         _keep(repo / CACHE, kept)
     return told({model: kept[name].get("shutdown_date") for model, name in names.items()}, today)
 
@@ -46,16 +47,28 @@ def told(dates: dict[str, str | None], today: date) -> str:
     return f"Warning: {'; '.join(when)}. Try a successor: python -m eval.ab_testing --model NAME"
 
 
-async def _asked(base_url: str, api_key: str, models: Sequence[str]) -> dict[str, str]:
-    """The dates that are listed; models without one, and endpoints that do not say, are left out."""
-    found: dict[str, str] = {}
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What an endpoint says of a model: the status of its answer (0: none came), and the date if it lists one."""
+
+    status: int = 0
+    shutdown_date: str | None = None
+    unknown: bool = False  # it lists models, and this one is not among them
+
+
+async def looked_up(base_url: str, api_key: str, models: Sequence[str]) -> dict[str, Listed]:
+    """What the endpoint says of each of these models; never raises."""
+    found = dict.fromkeys(models, Listed())
     wire = Wire.open(asyncio.get_running_loop(), api_key, Address.of(base_url))
 
     async def ask(model: str) -> None:
         response = await wire.asked("GET", f"/models/{quote(model, safe='')}")
+        # An endpoint that has no such page at all says 404 too, but not of which model.
+        unknown = response.status == 404 and model.encode() in response.content
+        found[model] = Listed(response.status, unknown=unknown)
         listed = json.loads(response.content)["shutdown_date"] if response.status == 200 else None
         if isinstance(listed, str):
-            found[model] = str(_day(listed))
+            found[model] = Listed(response.status, str(_day(listed)))
 
     try:
         async with asyncio.timeout(LIMIT_S):

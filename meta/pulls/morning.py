@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from meta.evidence.known import read_json
 from meta.publish.kinds import KINDS
 from meta.pulls.commands import kind_of
 from meta.pulls.hub import Hub, HubRefused, Row
+from meta.pulls.settings import VARIABLES
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, Repo
 from telemetry.edge.text import cell, code
@@ -76,10 +78,13 @@ class Morning:
     month: Spend
     drift: Sequence[str]
     failed: Sequence[tuple[str, str]]  # what, and where to look
+    paused: bool = False  # by the variable RATCHET_PAUSE
 
     def markdown(self, now: datetime) -> str:
         """The issue's body."""
+        pause = f"> [!IMPORTANT]\n> Paused: nothing is run until {VARIABLES} > `RATCHET_PAUSE` is deleted."
         parts = [
+            *([pause] if self.paused else ()),
             _part(
                 "Waits for you",
                 [f"{number}. {one.told}" for number, one in enumerate(self.waiting, 1)],
@@ -114,6 +119,7 @@ def gather(hub: Hub, repo: Repo, now: datetime) -> Morning:
         spent(repo, now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)),
         drifts(repo),
         failed(hub, now),
+        bool(os.environ.get("RATCHET_PAUSE")),
     )
 
 

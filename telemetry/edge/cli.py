@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import Repo, checkout_around, here, working_in
-from telemetry.edge.text import cell
+from telemetry.edge.text import cell, logged
 
 OK = 0  # done, also when there was nothing to do
 FOUND = 1  # a check found something
@@ -109,7 +109,7 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
                 if _terminated and _running:  # a step of a longer script: all of it was asked to end
                     raise KeyboardInterrupt from problem
                 code, told = _ending(problem)
-                print(told, file=sys.stderr)
+                print(logged(told), file=sys.stderr)
                 return code
 
         return main
@@ -208,7 +208,7 @@ def tell(args: argparse.Namespace, value: object, *lines: str) -> None:
 
         print(json.dumps(value, indent=2, sort_keys=True, allow_nan=False))
     elif not args.quiet:
-        print("\n".join(lines))
+        print(logged("\n".join(lines)))
 
 
 MAX_SUMMARY = 900_000  # characters; GitHub drops a summary over 1 MiB whole

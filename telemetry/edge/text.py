@@ -44,6 +44,14 @@ def clean(text: str) -> str:
     return _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
+_COMMAND = re.compile(r"((?:^|[\r\n])\s*:)(?=:)|(#)(?=#\[)")
+
+
+def logged(text: str) -> str:
+    """The text for a log that a workflow's runner reads: no line of it is a command to the runner (`::`, `##[`)."""
+    return _COMMAND.sub("\\g<0>\u200b", text)
+
+
 def unseen(text: str) -> str | None:
     """The first character that cannot be seen, by its code point (`U+200B`); None if there is none."""
     found = _UNSEEN.search(text)

@@ -17,7 +17,7 @@ from meta.publish.kinds import KINDS
 from meta.pulls.settle import OURS
 from telemetry.edge.files import Repo
 from tests.github.hub import NAME, Hub
-from tests.github.workflow_rules import ACTIONS
+from tests.github.workflow_rules import pins
 from tests.worlds import proposal_repo as repo
 from tests.worlds import world
 
@@ -160,9 +160,10 @@ class Night:
 
 
 def _standins() -> Iterator[str]:
-    for name, pin in ACTIONS.items():
-        yield "--local-repository"
-        yield f"{name}@{pin.sha}={ACTION_STANDINS / Path(name).name}"
+    for name, versions in pins(path.read_text() for path in (ROOT / ".github").rglob("*.yml")).items():
+        for commit in (version.split()[0] for version in versions):
+            yield "--local-repository"
+            yield f"{name}@{commit}={ACTION_STANDINS / Path(name).name}"
 
 
 # A stand-in script writes no report that a schema would let pass.
@@ -187,6 +188,7 @@ def small_tree(tree: Path) -> None:
     for name, text in repo.FILES.items():
         if not name.startswith((".git", "meta/__init__")):
             repo.write(tree, name, text)
+    repo.write(tree, "meta/preflight.py", "")  # there is nothing to look at here
 
 
 def toy_tree(tree: Path) -> None:

@@ -42,6 +42,8 @@ class Hub:
         self.dispatched: list[Row] = []
         self.runs: list[Row] = []
         self.pinned: list[int] = []
+        self.may_open = True  # whether workflows may open pull requests
+        self.rules: dict[str, list[str]] = {}  # branch -> types of the rules that apply to it
         self.forbidden: set[str] = set()  # words of paths that it refuses with 403
         self._lock = threading.RLock()
         handler = type("Handler", (_Handler,), {"hub": self})
@@ -288,6 +290,18 @@ class Hub:
     def get_runs(self, **_: Any) -> tuple[int, Any]:
         return 200, {"total_count": len(self.runs), "workflow_runs": self.runs}
 
+    def get_allowed(self, **_: Any) -> tuple[int, Any]:
+        return 200, {
+            "default_workflow_permissions": "read",
+            "can_approve_pull_request_reviews": self.may_open,
+        }
+
+    def get_labels(self, *, query: dict[str, str], **_: Any) -> tuple[int, Any]:
+        return 200, _page([{"name": name} for name in sorted(self.labels)], query)
+
+    def get_rules(self, branch: str, *, query: dict[str, str], **_: Any) -> tuple[int, Any]:
+        return 200, _page([{"type": kind, "ruleset_id": 42} for kind in self.rules.get(branch, ())], query)
+
     def graphql(self, *, given: Row, **_: Any) -> tuple[int, Any]:
         number = int(given["variables"]["id"].partition("_")[2])
         if "convertPullRequestToDraft" in given["query"]:
@@ -321,6 +335,9 @@ ROUTES: list[tuple[str, str, Callable[..., tuple[int, Any]]]] = [
     ("DELETE", rf"{_R}/git/refs/heads/(.+)", Hub.delete_ref),
     ("POST", rf"{_R}/actions/workflows/([\w.]+)/dispatches", Hub.post_dispatch),
     ("GET", f"{_R}/actions/runs", Hub.get_runs),
+    ("GET", f"{_R}/actions/permissions/workflow", Hub.get_allowed),
+    ("GET", f"{_R}/labels", Hub.get_labels),
+    ("GET", rf"{_R}/rules/branches/(.+)", Hub.get_rules),
     ("POST", "/graphql", Hub.graphql),
 ]
 

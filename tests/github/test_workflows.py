@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from meta.publish.boundaries import PROTECTED
 from meta.publish.kinds import KINDS
-from tests.github.workflow_rules import ACTIONS, problems, triggers
+from tests.github.workflow_rules import ACTIONS, pins, problems, triggers
 
 ROOT = Path(__file__).parents[2]
 GITHUB = ROOT / ".github"
 BIN = Path(sys.executable).parent
 FILES = sorted([*GITHUB.glob("workflows/*.y*ml"), *GITHUB.glob("actions/*/action.y*ml")])
 
+COMMIT = "0123456789" * 4
 GOOD = f"""
 on:
   schedule:
@@ -36,7 +38,7 @@ jobs:
     permissions:
       contents: write
     steps:
-      - uses: actions/checkout@{ACTIONS["actions/checkout"].sha} # {ACTIONS["actions/checkout"].version}
+      - uses: actions/checkout@{COMMIT} # {ACTIONS["actions/checkout"].major}.1.2
         with:
           persist-credentials: false
       - run: echo "$MODE"
@@ -61,9 +63,10 @@ def test_a_workflow_that_keeps_the_rules_has_no_problems() -> None:
         ("permissions: {}\n", "", "permissions: {} is missing"),
         ("    permissions:\n      contents: write\n", "", "no permissions of its own"),
         ('echo "$MODE"', "echo ${{ inputs.mode || 'report' }}", "run: holds an expression"),
-        (ACTIONS["actions/checkout"].sha, "v6", "not pinned"),
-        (ACTIONS["actions/checkout"].sha, "0" * 40, "not pinned"),
-        (f" # {ACTIONS['actions/checkout'].version}", "", "version in a comment"),
+        (COMMIT, "v6", "not pinned"),
+        (COMMIT, COMMIT[:39], "not pinned"),
+        (f" # {ACTIONS['actions/checkout'].major}.1.2", "", "version in a comment"),
+        (f" # {ACTIONS['actions/checkout'].major}.", " # v99.", "as reviewed"),
         ("actions/checkout@", "someone/checkout@", "not a reviewed action"),
         ("persist-credentials: false", "persist-credentials: true", "persist-credentials"),
         ("persist-credentials: false", "fetch-depth: 0", "persist-credentials"),
@@ -83,6 +86,10 @@ def test_a_workflow_that_keeps_the_rules_has_no_problems() -> None:
 def test_each_rule_can_fail(old: str, new: str, complaint: str) -> None:
     assert old in GOOD
     assert any(complaint in problem for problem in problems(GOOD.replace(old, new)))
+
+
+def test_an_action_has_one_version_in_all_workflows() -> None:
+    assert all(len(versions) == 1 for versions in pins(path.read_text() for path in FILES).values())
 
 
 def test_a_schedule_without_dispatch_is_a_problem() -> None:
@@ -167,6 +174,8 @@ def test_zizmor_sees_an_injection(tmp_path: Path) -> None:
         ("vendor.github-workflows", "workflows/*.yml"),
         ("vendor.github-actions", "actions/*/action.yml"),
         ("vendor.dependabot", "dependabot.yml"),
+        ("vendor.github-issue-forms", "ISSUE_TEMPLATE/[!c]*.yml"),
+        ("vendor.github-issue-config", "ISSUE_TEMPLATE/config.yml"),
     ],
 )
 def test_files_match_githubs_schema(schema: str, pattern: str) -> None:
@@ -174,6 +183,19 @@ def test_files_match_githubs_schema(schema: str, pattern: str) -> None:
     assert files
     done = _run("check-jsonschema", "--builtin-schema", schema, *files)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_whatever_no_proposal_may_touch_has_an_owner() -> None:
+    """The last line that matches a path decides, as on GitHub."""
+    lines = [
+        line.split() for line in (GITHUB / "CODEOWNERS").read_text().splitlines() if line.startswith("/")
+    ]
+    for glob in PROTECTED:
+        path = f"/{glob.replace('**', 'x').replace('*', 'x')}"
+        owned = [
+            owners for prefix, *owners in lines if path == prefix or path.startswith(prefix.rstrip("/") + "/")
+        ]
+        assert owned and owned[-1], glob
 
 
 def test_every_line_of_the_threat_model_is_held_by_a_test_that_exists() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,53 +11,44 @@ import yaml
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
-    """An action as reviewed. A SHA pin switches off every linter's check of inputs, so they are listed here."""
+class Reviewed:
+    """An action as reviewed: within a major version its inputs stay, and Dependabot may move the commit by itself."""
 
-    sha: str
-    version: str
-    inputs: frozenset[str]
+    major: str
+    inputs: frozenset[str]  # a pin by commit switches off every linter's check of them
 
 
-def _pin(sha: str, version: str, inputs: str) -> Pin:
-    return Pin(sha, version, frozenset(inputs.split()))
+def _reviewed(major: str, inputs: str) -> Reviewed:
+    return Reviewed(major, frozenset(inputs.split()))
 
 
 ACTIONS = {
-    "actions/checkout": _pin(
-        "de0fac2e4500dabe0009e67214ff5f5447ce83dd",
-        "v6.0.2",
+    "actions/checkout": _reviewed(
+        "v6",
         "repository ref token ssh-key ssh-known-hosts ssh-strict ssh-user persist-credentials path clean filter"
         " sparse-checkout sparse-checkout-cone-mode fetch-depth fetch-tags show-progress lfs submodules"
         " set-safe-directory github-server-url",
     ),
-    "actions/setup-python": _pin(
-        "a309ff8b426b58ec0e2a45f0f869d46889d02405",
-        "v6.2.0",
+    "actions/setup-python": _reviewed(
+        "v6",
         "python-version python-version-file cache architecture check-latest token cache-dependency-path"
         " update-environment allow-prereleases freethreaded pip-version pip-install",
     ),
-    "actions/upload-artifact": _pin(
-        "043fb46d1a93c77aae656e7c1c64a875d1fc6a0a",
-        "v7.0.1",
+    "actions/upload-artifact": _reviewed(
+        "v7",
         "name path if-no-files-found retention-days compression-level overwrite include-hidden-files archive",
     ),
-    "actions/download-artifact": _pin(
-        "3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c",
-        "v8.0.1",
+    "actions/download-artifact": _reviewed(
+        "v8",
         "name artifact-ids path pattern merge-multiple github-token repository run-id",
     ),
-    "actions/upload-pages-artifact": _pin(
-        "fc324d3547104276b827a68afc52ff2a11cc49c9", "v5.0.0", "name path retention-days include-hidden-files"
-    ),
-    "actions/deploy-pages": _pin(
-        "cd2ce8fcbc39b97be8ca5fce6e763baed58fa128",
-        "v5.0.0",
+    "actions/upload-pages-artifact": _reviewed("v5", "name path retention-days include-hidden-files"),
+    "actions/deploy-pages": _reviewed(
+        "v5",
         "token timeout error_count reporting_interval artifact_name preview",
     ),
-    "peter-evans/create-pull-request": _pin(
-        "5f6978faf089d4d20b00c7766989d076bb2fc7f1",
-        "v8.1.1",
+    "peter-evans/create-pull-request": _reviewed(
+        "v8",
         "token branch-token path add-paths commit-message committer author signoff branch delete-branch"
         " branch-suffix base push-to-fork sign-commits title body body-path labels assignees reviewers"
         " team-reviewers milestone draft maintainer-can-modify",
@@ -100,14 +91,24 @@ def _pins(text: str) -> Iterator[str]:
         match = _USES.match(line)
         if not match or match[1].startswith("./"):
             continue
-        name, _, sha = match[1].partition("@")
-        pin = ACTIONS.get(name)
-        if pin is None:
+        name, _, commit = match[1].partition("@")
+        reviewed = ACTIONS.get(name)
+        if reviewed is None:
             yield f"line {number}: {name} is not a reviewed action (table ACTIONS)"
-        elif sha != pin.sha:
-            yield f"line {number}: {name} is not pinned to the reviewed commit {pin.sha}"
-        elif match[2] != pin.version:
-            yield f"line {number}: {name} needs its version in a comment: # {pin.version}"
+        elif not re.fullmatch("[0-9a-f]{40}", commit):
+            yield f"line {number}: {name} is not pinned to a commit"
+        elif not re.fullmatch(rf"{reviewed.major}(\.\d+)+", match[2] or ""):
+            yield f"line {number}: {name} needs its version in a comment, {reviewed.major}.x as reviewed"
+
+
+def pins(texts: Iterable[str]) -> dict[str, set[str]]:
+    """Which commits and versions of each action workflows and composite actions name."""
+    found: dict[str, set[str]] = {}
+    for match in filter(None, (_USES.match(line) for text in texts for line in text.splitlines())):
+        if not match[1].startswith("./"):
+            name, _, commit = match[1].partition("@")
+            found.setdefault(name, set()).add(f"{commit} {match[2]}")
+    return found
 
 
 def _steps(document: dict[str, Any]) -> Iterator[str]:

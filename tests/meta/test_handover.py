@@ -183,7 +183,8 @@ def test_unset_secrets_are_absent_not_empty(root: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        ({"GUARD_OUTCOME": "failure"}, "No pull request was opened"),
+        ({"GUARD_OUTCOME": "failure"}, "the change was not fit to be applied"),
+        ({"GUARD_OUTCOME": "skipped"}, "was not even judged. If it was the\ndownload"),
         (
             {"GUARD_OUTCOME": "success", "PR_OUTCOME": "failure"},
             "/o/r/compare/main...meta/agent-retirement?expand=1",
@@ -204,6 +205,22 @@ def test_unset_secrets_are_absent_not_empty(root: Path, monkeypatch: pytest.Monk
 def test_the_outcome_is_told_in_words(facts: dict[str, str], told: str) -> None:
     facts |= {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r"}
     assert told in outcome(kinds.KINDS["retirement"], facts)
+
+
+def test_a_label_that_could_not_be_set_is_not_a_pull_request_that_could_not_be_opened() -> None:
+    standing = {"number": 7, "html_url": "u", "labels": [{"name": "meta-agent"}]}
+    told = outcome(kinds.KINDS["retirement"], {"GUARD_OUTCOME": "success", "PR_OUTCOME": "failure"}, standing)
+    assert "[#7](u) is open, but the labels retirement could not be set" in told
+    assert "could not be opened" not in told
+
+
+def test_what_a_script_prints_is_no_command_to_the_runner(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    produce(root, "print('::error::pwned')")
+    told = capfd.readouterr().err
+    token = told.partition("::stop-commands::")[2].split()[0]
+    assert told.index("::stop-commands::") < told.index("::error::pwned") < told.index(f"::{token}::")
 
 
 def test_no_notice_with_a_bot_token() -> None:

@@ -91,3 +91,19 @@ def test_a_table_lines_up_its_numbers() -> None:
     assert (
         markdown.table(["agent", "runs"], [["a", "1"]], right=1) == "| agent | runs |\n|---|---:|\n| a | 1 |"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "::set-env name=A::b",
+        "agents/x\n  ::add-mask::y.md: refused",
+        "a\r::error::b",
+        "BAD ##[command]x",
+        ":::notice::",
+    ],
+)
+def test_no_line_of_a_log_is_a_command_to_the_runner(text: str) -> None:
+    lines = re.split(r"[\r\n]", markdown.logged(text))
+    assert not any(line.lstrip().startswith("::") or "##[" in line for line in lines)
+    assert markdown.logged("a::b # [c]") == "a::b # [c]"
