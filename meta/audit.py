@@ -4,9 +4,10 @@ A prompt is explained by a decision to promote its text, or to demote the one af
 started, or a hand edit that was recorded; one that has no variants was never contested. A disabled agent is explained
 by a decision to disable it. Anybody may name a model in the manifest; where a decision moved an agent to it, that is
 told. A decision only counts if what it claims holds in a commit that brought it, whether merged, squashed or rebased:
-the hashes of what changed and of the report, and a verdict that allows it. One that was reverted is no decision any
-more. Exit code 1 when something is unexplained. `--log` tells the history of decisions instead, and of comparisons that
-kept the champion (`eval/history.jsonl`).
+the hashes of what changed and of the report, and a verdict that allows it. Where one commit brings several nights of
+a kind, squashed together, each has to lead to the next, and the report is that of one of them. One that was reverted is
+no decision any more. Exit code 1 when something is unexplained, 2 for a shallow history: it cannot be audited. `--log`
+tells the history of decisions instead, and of comparisons that kept the champion (`eval/history.jsonl`).
 """
 
 from __future__ import annotations
@@ -119,10 +120,17 @@ def recorded(repo: Repo) -> list[Recorded]:
         for name in (path, MANIFEST, _prompt(one), *_REPORTS.values())
     )
     objects = Objects(repo.root, likely)
+    together: dict[str | None, list[Decision]] = defaultdict(list)
+    for _, one, commits in found:
+        for commit in commits:
+            together[commit].append(one)
     records = []
     for path, one, commits in found:
-        states = [State(repo, objects, commit) for commit in commits]
-        told = [Recorded(str(path), one, state.commit, tuple(_faults(path, one, state))) for state in states]
+        told = []
+        for commit in commits:
+            beside = [other for other in together[commit] if other is not one and other.kind == one.kind]
+            faults = _faults(path, one, beside, State(repo, objects, commit))
+            told.append(Recorded(str(path), one, commit, tuple(faults)))
         records.append(min(told, key=lambda record: len(record.faults)))
     return records
 
@@ -148,29 +156,32 @@ def _prompt(decision: Decision) -> Path:
     return Path(str(decision.verdict.get("prompt") or PROMPTS / f"{decision.subject}.md"))
 
 
-def _faults(path: Path, decision: Decision, then: State) -> Iterator[str]:
-    """What a decision claims that the commit which brought it does not bear out."""
+def _faults(path: Path, decision: Decision, beside: Sequence[Decision], then: State) -> Iterator[str]:
+    """What a decision claims that the commit which brought it, and others `beside` it, does not bear out."""
     if then.sha256(path) != replace(then, commit=None).sha256(path):
         yield "it was rewritten later"
     report = _REPORTS.get(decision.kind)
-    if report and decision.report_sha256 != then.sha256(report):
+    kept = {one.report_sha256 for one in (decision, *beside)}
+    if report and then.sha256(report) not in kept:
         yield f"{report} is not the report it was based on"
     if decision.decision in ("promote", "demote") and decision.verdict.get("verdict") != decision.decision:
         yield f"its verdict is {decision.verdict.get('verdict')!r}, not {decision.decision!r}"
     if decision.kind == "ab_model":
         agents, model = decision.verdict.get("agents") or (), decision.verdict.get("model")
-        if then.models(agents) != {model}:
+        if then.models(agents) != {model} and model not in _each(beside, "model_before"):
             yield f"{MANIFEST} did not move {', '.join(agents)} to {model} with it"
-        if not then.before().models(agents) <= {None, decision.verdict.get("model_before")}:
+        earlier = decision.verdict.get("model_before")
+        if not then.before().models(agents) <= {None, earlier} and earlier not in _each(beside, "model"):
             yield f"{decision.verdict.get('model_before')} was not the model that was tested against"
     if decision.decision in ("promote", "demote") and (
         decision.kind != "ab_model" or "prompt" in decision.verdict
     ):
         prompt = _prompt(decision)
         made = "promoted" if decision.decision == "promote" else "restored"
-        if decision.after_sha256 != then.sha256(prompt):
+        same = [one for one in beside if _prompt(one) == prompt]
+        if decision.after_sha256 not in (then.sha256(prompt), *(one.before_sha256 for one in same)):
             yield f"{prompt} is not the text that was {made}"
-        if decision.before_sha256 != then.before().sha256(prompt):
+        if decision.before_sha256 not in (then.before().sha256(prompt), *(one.after_sha256 for one in same)):
             yield f"{prompt} was not the champion that was tested"
     if decision.decision in ("disable", "revive"):
         # Not by the manifest's hash: a squash or a rebase brings together what several people changed in it.
@@ -179,6 +190,10 @@ def _faults(path: Path, decision: Decision, then: State) -> Iterator[str]:
             yield f"{MANIFEST} did not switch {decision.subject} {'on' if on else 'off'} with it"
         if not _allows(decision):
             yield f"its verdict does not put the agent {'above' if on else 'below'} the floor"
+
+
+def _each(decisions: Sequence[Decision], name: str) -> set[Any]:
+    return {one.verdict.get(name) for one in decisions}
 
 
 def _allows(decision: Decision) -> bool:
@@ -290,6 +305,7 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Audit the checkout, or tell its history."""
+    _whole(repo)
     if args.log:
         rows = log(repo)
         lines = [line for row in rows for line in _lines(row)]
@@ -301,6 +317,21 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     total = f"{len(findings) - len(unexplained)} explained, {len(unexplained)} unexplained."
     cli.tell(args, [asdict(finding) for finding in findings], *lines, total)
     return cli.FOUND if unexplained else cli.OK
+
+
+def _whole(repo: Repo) -> None:
+    """Refuse a history that was cut off: what brought the decisions is not in it."""
+    from telemetry.edge.errors import BadInput
+    from telemetry.edge.git import GitRefused, git
+
+    try:
+        shallow = git(repo.root, "rev-parse", "--is-shallow-repository").strip() == b"true"
+    except GitRefused:  # no repository at all: then there is no history to be cut off
+        return
+    if shallow and any((repo / DECISIONS).glob("*.json")):
+        raise BadInput(
+            "history is shallow: git fetch --unshallow (on GitHub: fetch-depth: 0), then audit again"
+        )
 
 
 def _lines(row: Mapping[str, Any]) -> Iterator[str]:

@@ -217,6 +217,45 @@ def test_several_changes_squashed_into_one_commit_are_explained_each(checkout: P
 
 
 @pytest.mark.parametrize("how", MERGES)
+def test_several_nights_of_one_kind_are_explained_when_they_are_merged_together(
+    checkout: Path, how: str
+) -> None:
+    git(checkout, "checkout", "-qb", "nights")
+    for text in ("better\n", "even better\n", "best\n"):
+        promote(checkout, text)
+        git(checkout, "add", "-A")
+        git(checkout, "commit", "-qm", text)
+    git(checkout, "checkout", "-q", "main")
+    moved_on(checkout)
+    MERGES[how](checkout, "nights")
+    assert unexplained(checkout) == []
+    assert [row["holds"] for row in audit.log(Repo(checkout))] == [True, True, True]
+
+
+def test_nights_squashed_together_that_do_not_lead_to_each_other_are_found(checkout: Path) -> None:
+    git(checkout, "checkout", "-qb", "nights")
+    for text in ("better\n", "even better\n"):
+        promote(checkout, text)
+        manager.save_champion(PROMPT, "between them, by hand\n")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "all")
+    assert len(unexplained(checkout)) == 3  # both decisions, and the champion
+
+
+def test_a_shallow_history_is_said_to_be_shallow_in_one_line(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    promote(checkout, "a better text\n")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "promote")
+    git(checkout, "commit", "-q", "--allow-empty", "-m", "later")
+    git(checkout, "clone", "-q", "--depth=1", f"file://{checkout}", "shallow")
+    assert audit.main(["--root", str(checkout / "shallow")]) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("error: history is shallow") and told.err.count("\n") == 1 and not told.out
+
+
+@pytest.mark.parametrize("how", MERGES)
 def test_a_promotion_that_was_reverted_is_no_decision_and_its_return_is_one_again(
     checkout: Path, how: str
 ) -> None:
