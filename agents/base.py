@@ -35,6 +35,7 @@ from agents.texts.prompt_set import PromptSet
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import read_again
 from telemetry.record.run import current_run, instrument_agent_call_async
+from telemetry.texts import keep
 
 T = TypeVar("T")
 TENANT = "RATCHET_TENANT"  # for whom the agents of this machine work, where inputs do not say it
@@ -116,7 +117,9 @@ class BaseAgent:
                 async with own_work(limit):
                     with using_model(self.model), offering(self.tools):
                         plan = self.spec.iterate
-                        return await (until_good(attempt, plan, inputs) if plan else attempt())
+                        output = await (until_good(attempt, plan, inputs) if plan else attempt())
+                self.note(output_sha256=keep(json.dumps(output, ensure_ascii=False)))
+                return output
             except TimeoutError as late:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
 

@@ -15,8 +15,9 @@ from eval.grading.graders import passes
 from eval.grading.suite import Case, splits
 from eval.grading.trivial import Baseline, empty_baseline
 from eval.trials.trial import Trial
+from telemetry.deliberations import why
 from telemetry.edge.records import plain
-from telemetry.edge.text import MAX_PREVIEW, MAX_RATIONALE, MAX_RAW_OUTPUT, clean, cut
+from telemetry.edge.text import MAX_PREVIEW, MAX_RAW_OUTPUT, clean, cut
 
 T = TypeVar("T")
 
@@ -94,7 +95,7 @@ def result_row(trial: Trial, case: Case) -> dict[str, Any]:
 
 def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
     """How the agent came to its answer: one row per trial, and one per turn where it asked more than once."""
-    rationale, lost = cut("\n".join(_rationales(trial.output)), MAX_RATIONALE)
+    rationale, lost = why(trial.output)
     base = {"agent": trial.agent, "case_id": trial.case_id, "trial": trial.trial_no, "run_id": trial.run_id}
     row: dict[str, Any] = {
         **base,
@@ -176,14 +177,6 @@ def _as_json(value: Any) -> str:
         return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:  # integers beyond 64 bits, lone surrogates
         return json.dumps(value, default=str)
-
-
-def _rationales(output: Any) -> Iterable[str]:
-    for item in output if isinstance(output, list) else [output]:
-        if isinstance(item, dict):
-            said = item.get("rationale") or item.get("why") or item.get("evidence")
-            if isinstance(said, str):
-                yield said
 
 
 def all_known(values: Iterable[float | None]) -> list[float] | None:

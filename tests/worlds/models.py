@@ -30,7 +30,12 @@ class Says(Model):
         if isinstance(data, Exception):
             raise data
         call = Completion(
-            data, json.dumps(data), "says", "says", "test", 1, 1, cost_usd=0.0, cost_source="provider"
+            data,
+            json.dumps(data),
+            *("says", "says", "test", 1, 1),
+            cost_usd=0.0,
+            cost_source="provider",
+            messages=messages,
         )
         log_call(call)
         return call
@@ -82,6 +87,7 @@ class Scripted(Model):
             cost_usd=0.001 * told.get("cost", 1.0),
             cost_source="provider",
             latency_ms=1.0,
+            messages=messages,
         )
         log_call(call)
         return call
