@@ -49,10 +49,16 @@ def load_events(
     sources: Sequence[str] = FIELD, window: int = WINDOW, *, repo: Repo | None = None
 ) -> list[dict[str, Any]]:
     """What each agent's last `window` days say about it, oldest first; see `telemetry.read.field`."""
-    from telemetry.read import field, rows, store
+    from telemetry.read import days, field, rows, store
 
-    with store.connect(repo or here(), rows.Window(kind="run"), memory=4) as con:
-        return field.load(con, sources, window)
+    repo, runs = repo or here(), rows.Window(kind="run")
+    now = store.snapshot(repo)
+    sums = days.kept(repo, now.sealed, runs) if tuple(sources) == FIELD else None
+    with store.connect(repo, runs, memory=4, now=now if sums is None else replace(now, sealed=())) as con:
+        if sums is None:
+            return field.load(con, sources, window)
+        sealed = f"(select * from ({store.sealed_sql(now.sealed, False)}) where {runs.condition()})"
+        return days.field_rows(con, sums, sealed, "events", window)
 
 
 def grades_of(repo: Repo) -> Grades:

@@ -1,10 +1,11 @@
 """Sums up how each agent is doing: rows to `telemetry/summary.json`, counts, errors, latency, cost and reward.
 
 The log is parsed once, and folded where the rows are: to cells (agent, source, day, error kind, scoring version), and
-those to agents, sources and days. Only percentiles need all values; beyond some millions a sketch stands for them,
-and the summary says so. An unknown cost is left out of averages and counted
-as `unpriced_runs`. Reward is field reward: an agent's is the mean over its days, as retirement has it
-(telemetry/read/field.py), and over the last N runs in the field; evals and A/B trials have pass rates instead.
+those to agents, sources and days. Of many sealed days what they come to is kept (telemetry/read/days.py), and only
+that is read. Only percentiles need all values; beyond a million or two a sketch stands for them, and the summary says
+so. An unknown cost is left out of averages and counted as `unpriced_runs`. Reward is field reward: an agent's is the
+mean over its days, as retirement has it (telemetry/read/field.py), and over the last N runs in the field; evals and
+A/B trials have pass rates instead.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import Any, Final
 from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.files import SUMMARY, Repo, here, write_json
-from telemetry.read import field, store
+from telemetry.read import days, field, store
 from telemetry.read.intervals import Mean
-from telemetry.read.rows import LAST_N, Window, in_utc, quoted, with_window_flags
+from telemetry.read.rows import ELSEWHERE, LAST_N, Window, in_utc, quoted, with_window_flags
 
 EXACT: Final = 2_000_000  # runs up to which percentiles are exact; beyond, a sketch has to do
 
@@ -31,20 +32,8 @@ ONCE: Final = (
     *("agent", "source", "ts", "as_of", "error", "error_kind", "scoring_version"),
     *("cost_usd", "reward", "latency_ms", "input_hash", "prompt_hash"),
 )
-CELLS_SQL: Final = """
-create temp table cells as select
-    malformed, agent, source, cast(ts as date) as day, error_kind, scoring_version,
-    count(*) as runs,
-    count(*) filter (where error is not null or error_kind is not null) as errors,
-    count(cost_usd) as priced,
-    sum(cost_usd) as cost,
-    count(reward) as rewarded,
-    avg(reward) as reward,
-    var_samp(reward) as reward_variance,
-    max(ts) as last_ts
-from lines group by 1, 2, 3, 4, 5, 6
-"""
-# The same by agent, by source and by day; means and variances pooled. Malformed lines are their own group.
+RUNS: Final = "(select * from lines where not malformed)"
+# Cells (telemetry/read/days.py) by agent, by source and by day; means and variances pooled.
 FOLDED_SQL: Final = """
 select
     agent, source, day, field, error_kind, scoring_version, cast(sum(runs) as bigint), cast(sum(errors) as bigint),
@@ -53,7 +42,7 @@ select
     greatest(0, sum((rewarded - 1) * coalesce(reward_variance, 0)) + sum(rewarded * reward * reward)
         - sum(rewarded * reward) * sum(rewarded * reward) / nullif(sum(rewarded), 0)) / nullif(sum(rewarded) - 1, 0),
     max(last_ts), max(case when rewarded > 0 then last_ts end)
-from (select *, source in ({field}) as field from cells where not malformed) as known
+from (select *, source in ({field}) as field from cells) as known
 group by grouping sets (
     (agent, field, error_kind, scoring_version),
     (source, field, error_kind, scoring_version),
@@ -62,6 +51,7 @@ group by grouping sets (
 order by 1, 2, 3, 5, 6
 """
 LATENCY_SQL: Final = "select agent, {percentiles} from lines where not malformed group by agent"
+SHARES: Final = (0.5, 0.95, 0.99)
 PERCENTILES: Final = {
     True: "percentile_cont(array[0.5, 0.95, 0.99]) within group (order by latency_ms)",
     False: "approx_quantile(latency_ms, [0.5, 0.95, 0.99])",
@@ -154,30 +144,45 @@ def _log_size(repo: Repo) -> int:
         return 0
 
 
+# Of field reward only what the agent earned is told here: nobody asks what its runs said.
 FIELD_ROWS: Final = """
 (select *, '' as signals, 0 as signal_strength, 0 as profit_pct, '' as provider from lines where not malformed)
 """
 
 
 def _scan(repo: Repo, window: Window) -> Scanned:
-    """Everything a summary says, with the log parsed once; sealed days are read by the columns of each question."""
+    """Everything a summary says, with the log parsed once; of large sealed days only what they come to is read."""
     by: dict[str, Cells] = {"agent": {}, "source": {}, "day": {}}
-    with store.connect(repo, window, once=ONCE) as con:
-        con.execute(CELLS_SQL)
-        counted = con.execute("select malformed, sum(runs) from cells group by 1").fetchall()
-        total = dict(counted)
+    now = store.snapshot(repo)
+    sums = days.kept(repo, now.sealed, window)
+    rest = now if sums is None else replace(now, sealed=())
+    with store.connect(repo, window, once=ONCE, now=rest) as con:
+        con.execute(f"create temp table cells as {days.CELLS_SQL.format(table=RUNS)}")
+        if sums is not None:
+            here_only = f"not starts_with(source, {quoted(ELSEWHERE)})"
+            con.execute(f"insert into cells select * from {sums.table('cells')} where {here_only}")
+        [malformed] = con.execute("select count(*) from lines where malformed").fetchone() or (0,)
         folded = FOLDED_SQL.format(field=", ".join(map(quoted, logger.FIELD)))
         for row in con.execute(folded).fetchall():
             level, name = next((one, key) for one, key in zip(by, row, strict=False) if key is not None)
             by[level].setdefault(str(name), []).append(Cell(*row[len(by) :]))
-        exact = total.get(False, 0) <= EXACT
-        latency = dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[exact])).fetchall())
-        found = [] if window.last_n else field.load(con, logger.FIELD, table=FIELD_ROWS)
+        runs = sum(cell.runs for cell in chain.from_iterable(by["source"].values()))
+        exact = sums is None and runs <= EXACT
+        latency: dict[str, Sequence[float] | None] = dict.fromkeys(by["agent"])
+        found: list[dict[str, Any]] = []
+        if sums is not None:
+            latency |= days.percentiles(con, sums, RUNS, SHARES)
+            sealed = f"(select * from ({store.sealed_sql(now.sealed, False)}) where {window.condition()})"
+            found = days.field_rows(con, sums, sealed, FIELD_ROWS, told=False)
+        else:
+            latency |= dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[exact])).fetchall())
+            if not window.last_n:
+                found = field.load(con, logger.FIELD, table=FIELD_ROWS)
     if window.last_n:  # a night of evals must not crowd out the days before it
         with store.connect(repo, replace(window, among=logger.FIELD)) as con:
             found = field.load(con, logger.FIELD)
     rewards = {agent: field.lately(own) for agent, own in field.by_agent(found).items()}
-    return Scanned(by["agent"], by["source"], by["day"], latency, exact, int(total.get(True, 0)), rewards)
+    return Scanned(by["agent"], by["source"], by["day"], latency, exact, int(malformed), rewards)
 
 
 def _by(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, list[Cell]]:

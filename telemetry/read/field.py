@@ -28,20 +28,21 @@ USEFUL_SIGNAL: Final = 0.2  # signal strength from which a run was of use to som
 # A row: one run as logged, or all runs of a day that said the same, their number in `runs` and their means beside it.
 Row = Mapping[str, Any]
 
-ROWS_SQL: Final = """
+# What some rows come to by day, repeated runs once. Parts of rows that repeat none of each other's inputs add up.
+PART_SQL: Final = """
 select
-    agent, cast(day as varchar) as day, scoring_version, signals, shadow, cast(sum(runs) as bigint) as runs,
+    agent, day, scoring_version, signals, shadow, reward is null as unweighed, sum(runs) as runs, max(ts) as ts,
     sum(reward * runs) / sum(runs) as reward, sum(signal_strength * runs) / sum(runs) as signal_strength,
-    cast(sum(case when copies = runs then useful when signal_strength >= {useful} then 1 else 0 end) as bigint)
-        as useful_runs,
-    cast(sum(least(failures, runs)) as bigint) as own_failures,
-    cast(sum(least(unpriced, runs)) as bigint) as unpriced_runs,
+    sum(case when copies = runs then useful when signal_strength >= {useful} then 1 else 0 end) as useful_runs,
+    sum(least(failures, runs)) as own_failures,
+    sum(least(unpriced, runs)) as unpriced_runs,
     sum(cost_usd) as cost_usd, max(profit_pct) as profit_pct, max(provider) as provider,
+    sum(case when run_cost_usd is not null then runs end) as priced,
     sum(run_cost_usd * runs) / sum(case when run_cost_usd is not null then runs end) as run_cost_usd,
+    sum(case when latency_ms is not null then runs end) as timed,
     sum(latency_ms * runs) / sum(case when latency_ms is not null then runs end) as latency_ms
 from (
-    select *, case when input_hash is null then copies else 1 end as runs,
-        dense_rank() over (partition by agent, shadow order by day desc) as age
+    select *, case when input_hash is null then copies else 1 end as runs
     from (
         select *, row_number() over (partition by agent, shadow, input_hash, prompt_hash order by ts desc) as k
         from (
@@ -64,8 +65,24 @@ from (
     ) as numbered
     where input_hash is null or k = 1
 ) as single
+group by 1, 2, 3, 4, 5, 6
+"""
+# The parts together, of each agent's last days.
+WHOLE_SQL: Final = """
+select
+    agent, cast(day as varchar) as day, scoring_version, signals, shadow, cast(sum(runs) as bigint) as runs,
+    sum(reward * runs) / sum(runs) as reward, sum(signal_strength * runs) / sum(runs) as signal_strength,
+    cast(sum(useful_runs) as bigint) as useful_runs,
+    cast(sum(own_failures) as bigint) as own_failures,
+    cast(sum(unpriced_runs) as bigint) as unpriced_runs,
+    sum(cost_usd) as cost_usd, max(profit_pct) as profit_pct, max(provider) as provider,
+    sum(run_cost_usd * priced) / sum(priced) as run_cost_usd,
+    sum(latency_ms * timed) / sum(timed) as latency_ms
+from (
+    select *, dense_rank() over (partition by agent, shadow order by day desc) as age from {parts} as part
+) as aged
 where age <= {window}
-group by agent, day, scoring_version, signals, shadow, reward is null
+group by agent, day, scoring_version, signals, shadow, unweighed
 order by agent, max(ts)
 """
 COLUMNS: Final = (
@@ -85,17 +102,29 @@ COLUMNS: Final = (
 
 
 def load(
-    con: DuckDBPyConnection, sources: Iterable[str], window: int = WINDOW, *, table: str = "events"
+    con: DuckDBPyConnection,
+    sources: Iterable[str],
+    window: int = WINDOW,
+    *,
+    table: str = "events",
+    parts: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of each agent's last `window` days, oldest first: runs of a day that said the same are one row."""
-    sql = ROWS_SQL.format(
+    """The rows of each agent's last `window` days, oldest first: runs of a day that said the same are one row.
+
+    `parts` stands for the table, where what its rows come to is known already.
+    """
+    sql = WHOLE_SQL.format(parts=parts or f"({part_sql(table, sources)})", window=int(window))
+    return [dict(zip(COLUMNS, row, strict=True)) for row in con.execute(sql).fetchall()]
+
+
+def part_sql(table: str, sources: Iterable[str]) -> str:
+    """What the rows of a table come to by day."""
+    return PART_SQL.format(
         sources=", ".join(map(quoted, sources)),
         foreign=", ".join(map(quoted, sorted(INFRASTRUCTURE))),
         useful=USEFUL_SIGNAL,
-        window=int(window),
         table=table,
     )
-    return [dict(zip(COLUMNS, row, strict=True)) for row in con.execute(sql).fetchall()]
 
 
 def day_of(row: Row) -> str:

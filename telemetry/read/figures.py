@@ -32,7 +32,7 @@ SMOOTH: Final = 20  # the rolling mean spans a twentieth of an agent's runs, and
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The runs of one agent in order of time; an unknown value is NaN."""
+    """The runs of one agent in order of time, or one in `every` of them; an unknown value is NaN."""
 
     name: str
     colour: str
@@ -41,6 +41,7 @@ class Series:
     latency_s: Array
     cost: Array
     reward: Array
+    every: int = 1
 
 
 def rolling_mean(values: Array, span: int) -> Array:
@@ -68,7 +69,7 @@ def _over_time(title: str, unit: str, everyone: Sequence[tuple[Series, Array]]) 
         return None
     drawn = [values[np.isfinite(values)] for _, values in known]
     what = "the lines are rolling means over a twentieth of an agent's runs"
-    figure, axes = canvas(title, f"{_runs(drawn)}; {what}")
+    figure, axes = canvas(title, f"{_runs(everyone[0][0], drawn)}; {what}")
     for (one, values), finite in zip(known, drawn, strict=True):
         ts = one.ts[np.isfinite(values)]
         _points(axes, one, ts, finite)
@@ -118,9 +119,9 @@ def reward_vs_cost(everyone: Sequence[Series]) -> Figure | None:
     known = [(one, one.cost[own] * 100, one.reward[own]) for one, own in both if own.any()]
     if not known:
         return None
-    unpriced = sum(int(np.isnan(one.cost).sum()) for one in everyone)
+    unpriced = sum(one.every * int(np.isnan(one.cost).sum()) for one in everyone)
     note = f" ({unpriced:,} more without a known price)" if unpriced else ""
-    runs = _runs([cost for _, cost, _ in known])
+    runs = _runs(known[0][0], [cost for _, cost, _ in known])
     figure, axes = canvas("Reward against cost", f"{runs}{note}; large marks are each agent's mean")
     costs = np.concatenate([cost for _, cost, _ in known])
     free = not costs.any()
@@ -152,7 +153,7 @@ def latency_by_agent(everyone: Sequence[Series]) -> Figure | None:
     if not known:
         return None
     what = "the bar spans p50 to p95, the thin line ends at p99"
-    figure, axes = canvas("Latency by agent", f"{_runs([one.latency_s for one in known])}; {what}")
+    figure, axes = canvas("Latency by agent", f"{_runs(known[0], [one.latency_s for one in known])}; {what}")
     figure.set_size_inches(WIDTH, max(3.0, 1.5 + 0.56 * len(known)))
     spread = np.random.default_rng(0)  # only to keep points of one agent apart
     for row, one in enumerate(reversed(known)):
@@ -197,10 +198,13 @@ def _seconds(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2g} s" if value < 10 else f"{value:.0f} s"
 
 
-def _runs(values: Sequence[Array]) -> str:
+def _runs(one: Series, values: Sequence[Array]) -> str:
     """How many runs a chart stands on, and whether all of them are drawn."""
     known = [int(np.isfinite(each).sum()) for each in values]
-    return f"{sum(known):,} runs" + (", a sample of them as points" if max(known) > POINTS else " as points")
+    few = ", a sample of them as points" if max(known) > POINTS else " as points"
+    if one.every > 1:
+        return f"about {one.every * sum(known):,} runs, one in {one.every} of them looked at{few}"
+    return f"{sum(known):,} runs{few}"
 
 
 def canvas(title: str, subtitle: str) -> tuple[Figure, Axes]:

@@ -93,11 +93,14 @@ def connect(
     fields: Sequence[str] = (),
     once: Sequence[str] = (),
     memory: int = 1,
+    now: Snapshot | None = None,
+    every: int = 1,
 ) -> DuckDBPyConnection:
     """A connection with the views `events` and `lines`; with `extra`, a JSON column of all fields not in COLUMNS.
 
     `fields` are single ones of those, each a column of text: of a large log that is much faster, and takes no memory.
     `once`, for who asks several questions: only these columns, and the live log is parsed a single time.
+    `now` is a snapshot taken before; `every` takes one row in so many, the same ones each time.
 
     `ts` is a timestamp in UTC; other columns are text, double or bigint as in COLUMNS.
     """
@@ -118,7 +121,7 @@ def connect(
     weakref.finalize(con, spill.cleanup)
     con.execute("set enable_progress_bar = false")  # it would go to stdout, into the middle of --json
     try:
-        _create_views(con, snapshot(repo), window, extra, fields, once)
+        _create_views(con, now or snapshot(repo), window, extra, fields, once, every)
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error as problem:  # it says which file in its first line, then quotes our SQL
@@ -133,6 +136,7 @@ def _create_views(
     extra: bool,
     fields: Sequence[str],
     once: Sequence[str],
+    every: int,
 ) -> None:
     live, found = now.log, 0
     if window.last_n and now.log is not None:
@@ -144,7 +148,8 @@ def _create_views(
     parts = []
     if live is not None:
         weakref.finalize(con, live.close)
-        parts.append(f"select * from ({_live_sql(live, extra, fields)}) where ({match}) or malformed")
+        few = "" if every == 1 else f" and hash(event_id) % {every} = 0"
+        parts.append(f"select * from ({_live_sql(live, extra, fields)}) where ({match}{few}) or malformed")
         if once:
             parts[-1] = _kept(con, parts[-1], once, now.size)
     missing = window.last_n - max(found, 0)
@@ -152,7 +157,9 @@ def _create_views(
         files = _newest(con, now.sealed, match, missing) if window.last_n else now.sealed
         newest = f" order by ts desc limit {missing}" if window.last_n else ""
         picked = f"{', '.join(once)}, malformed" if once else "*"
-        parts.append(f"select {picked} from ({_sealed_sql(files, extra, fields)}) where {match}{newest}")
+        parts.append(
+            f"select {picked} from ({sealed_sql(files, extra, fields, every)}) where {match}{newest}"
+        )
     if not parts:
         parts.append(f"select * from ({_empty_sql(extra, fields)})")
     sql = " union all ".join(f"({part})" for part in parts)
@@ -262,7 +269,7 @@ def _newest(con: DuckDBPyConnection, files: tuple[Path, ...], match: str, rows: 
         if rows <= 0:
             break
         chosen += days[day]
-        counted = con.execute(f"select count(*) from ({_sealed_sql(tuple(days[day]), False)}) where {match}")
+        counted = con.execute(f"select count(*) from ({sealed_sql(tuple(days[day]), False)}) where {match}")
         rows -= (counted.fetchone() or (0,))[0]
     return tuple(chosen)
 
@@ -308,13 +315,18 @@ _FOLLOWS: Final = {
 }
 
 
-def _sealed_sql(files: tuple[Path, ...], extra: bool, fields: Sequence[str] = ()) -> str:
+def sealed_sql(files: Sequence[Path], extra: bool, fields: Sequence[str] = (), every: int = 1) -> str:
+    """The rows of sealed files, or one in so many of each."""
     names = ", ".join(quoted(str(path)) for path in files)
     single = [f"extra ->> {quoted(name)} as {name}" for name in fields]
     picked = ", ".join([*COLUMNS, *(["extra"] if extra else []), *single])
     # Days sealed before a column was added have it nowhere, or among others: there it reads as null.
     new = f"select cast(null as {COLUMNS[ADDED]}) as {ADDED} where false"
-    rows = f"select * from read_parquet([{names}], hive_partitioning=false, union_by_name=true) union all by name {new}"
+    few = "" if every == 1 else f" where file_row_number % {every} = 0"
+    options = (
+        f"hive_partitioning=false, union_by_name=true, file_row_number={'false' if every == 1 else 'true'}"
+    )
+    rows = f"select * from read_parquet([{names}], {options}){few} union all by name {new}"
     return f"select {picked}, false as malformed from ({rows})"
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import struct
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from telemetry import plots
+from telemetry import plots, retention
 from telemetry.edge import cli
 from telemetry.edge.files import here
 from telemetry.logger import log_event
@@ -151,3 +152,20 @@ def test_production_runs_are_drawn_on_the_day_they_stood_on_and_exercises_only_i
     assert list(asked.latency_s) == [0.001] and np.isnan(asked.reward).all(), (
         "an eval has a pass rate, no reward"
     )
+
+
+def test_of_many_sealed_days_some_runs_stand_for_all_and_the_charts_say_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_events(3000)
+    retention.seal(here(), date(2026, 10, 25))
+    whole = plots.load(here(), Window(kind="run"))
+    sealed = sum(path.stat().st_size for path in (root / "telemetry/sealed").rglob("*.parquet"))
+    monkeypatch.setattr(plots, "SAMPLED", sealed // 4)
+    few = plots.load(here(), Window(kind="run"))
+    assert [one.name for one in few] == [one.name for one in whole]
+    for some, all_of_it in zip(few, whole, strict=True):
+        assert some.every == 4 and len(some.ts) * 4 == pytest.approx(len(all_of_it.ts), rel=0.35)
+        assert np.nanmean(some.reward) == pytest.approx(np.nanmean(all_of_it.reward), abs=0.08)
+    figure = figures.latency_by_agent(few)
+    assert figure and "one in 4 of them" in figure.axes[0].texts[0].get_text()

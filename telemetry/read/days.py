@@ -1,0 +1,242 @@
+"""What sealed days come to, kept beside them: readers of a year look at days, not at rows.
+
+For each sealed file four small ones stand in `telemetry/sealed/days/`, made when first asked for: its cells (runs,
+errors, cost and reward by agent, source, error kind and scoring version), its parts of field reward
+(telemetry/read/field.py), the inputs that its runs saw, and a sketch of latency by agent. They are named by a hash of
+what makes them: the sealed file's size and footer, and the SQL. Whoever deletes them loses nothing, and a file that
+changed is another file.
+
+A run on the same input and prompt as an earlier one stands for both, on whatever days: only agents that repeated an
+input across files are summed up from their rows again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from telemetry.edge.files import SEALED, Repo
+from telemetry.logger import FIELD
+from telemetry.read import field
+from telemetry.read.rows import COLUMNS, ELSEWHERE, Window, quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+PLACE: Final = SEALED / "days"
+LARGE: Final = 24 << 20  # bytes of sealed days, some 800,000 rows, from which on their sums are kept
+AT_ONCE: Final = 2  # files summed up at a time
+BUCKETS: Final = 256
+STEP: Final = (
+    1.055  # between two buckets of latency, from 1 ms to a quarter of an hour: values are known to 3 %
+)
+
+CELLS_SQL: Final = """
+select
+    agent, source, cast(ts as date) as day, error_kind, scoring_version,
+    count(*) as runs,
+    count(*) filter (where error is not null or error_kind is not null) as errors,
+    count(cost_usd) as priced,
+    sum(cost_usd) as cost,
+    count(reward) as rewarded,
+    avg(reward) as reward,
+    var_samp(reward) as reward_variance,
+    max(ts) as last_ts
+from {table} group by 1, 2, 3, 4, 5
+"""
+_KEYS_SQL: Final = """
+select agent, md5_number_lower(concat_ws('|', agent, shadow, input_hash, coalesce(prompt_hash, ''))) as key
+from (
+    select agent, source = 'shadow' as shadow, input_hash, prompt_hash from {table}
+    where input_hash is not null and source in ({field}) group by 1, 2, 3, 4
+)
+"""
+# Pairs of bucket and count as hexadecimal text, two and eight digits.
+_SKETCH_SQL: Final = """
+select agent, string_agg(printf('%02x%08x', bucket, runs), '' order by bucket) as sketch
+from (
+    select
+        agent, count(*) as runs,
+        cast(greatest(0, least({last}, floor(ln(greatest(latency_ms, 1)) / {step}))) as int) as bucket
+    from {table} where latency_ms is not null and not starts_with(source, {elsewhere}) group by 1, 3
+) group by 1
+"""
+
+
+def _sums(table: str) -> dict[str, str]:
+    """By name of the small file, how it is made of the runs in a table."""
+    sources = ", ".join(map(quoted, FIELD))
+    return {
+        "cells": CELLS_SQL.format(table=table),
+        "field": field.part_sql(table, FIELD),
+        "keys": _KEYS_SQL.format(table=table, field=sources),
+        "latency": _SKETCH_SQL.format(
+            table=table, last=BUCKETS - 1, step=repr(log(STEP)), elsewhere=quoted(ELSEWHERE)
+        ),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The sums of some sealed files."""
+
+    repo: Repo
+    names: tuple[str, ...]
+
+    def table(self, what: str) -> str:
+        """One kind of them, as SQL."""
+        files = ", ".join(quoted(str(path)) for path in self.files(what))
+        return f"read_parquet([{files}], hive_partitioning=false)"
+
+    def files(self, what: str) -> Iterator[Path]:
+        return (self.repo / PLACE / f"{name}.{what}.parquet" for name in self.names)
+
+
+def kept(repo: Repo, files: Sequence[Path], window: Window) -> Kept | None:
+    """The sums of sealed files, made where they are missing; None where rows have to be looked at.
+
+    That is: where there are few of them, where the window is less than whole days, and where nothing can be written.
+    """
+    whole = window.since is None or window.since.strftime("%H%M%S%f") == "000000000000"
+    if window.last_n or window.kind != "run" or not whole or window != Window(0, window.since, kind="run"):
+        return None
+    if sum(path.stat().st_size for path in files) < LARGE:
+        return None
+    first = "" if window.since is None else window.since.date().isoformat()
+    chosen = [path for path in files if _day(path) >= first]
+    found = Kept(repo, tuple(map(_name, chosen)))
+    missing = [
+        (path, name)
+        for path, name in zip(chosen, found.names, strict=True)
+        if not all((repo / PLACE / f"{name}.{what}.parquet").exists() for what in _sums(""))
+    ]
+    try:
+        if missing:
+            _tidy(repo, {_name(path) for path in files})
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                list(pool.map(lambda one: _make(repo, *one), missing))
+    except OSError:  # a full or read-only disk: rows are there all the same
+        return None
+    return found
+
+
+def field_rows(
+    con: DuckDBPyConnection,
+    sums: Kept,
+    sealed: str,
+    live: str,
+    window: int = field.WINDOW,
+    *,
+    told: bool = True,
+) -> list[dict[str, Any]]:
+    """Field reward of sealed days and live rows together, with what the runs said if that is `told`.
+
+    `sealed` and `live` are tables of rows.
+    """
+    con.execute(f"create temp table live_keys as {_sums(live)['keys']}")
+    both = f"(select {{what}} from {sums.table('keys')} union all select {{what}} from live_keys)"
+    seen, inputs = con.execute(
+        f"select count(*), count(distinct key) from {both.format(what='key')}"
+    ).fetchone() or (0, 0)
+    again: list[str] = []
+    if seen != inputs:
+        repeated = (
+            f"select agent from {both.format(what='agent, key')} group by agent, key having count(*) > 1"
+        )
+        again = [row[0] for row in con.execute(f"select distinct agent from ({repeated})").fetchall()]
+    names = ", ".join(map(quoted, again)) or "null"
+    once = f"agent not in ({names})" if again else "true"
+    parts = [
+        f"select * from {sums.table('field')} where {once}",
+        field.part_sql(f"(select * from {live} where {once})", FIELD),
+    ]
+    if again:
+        rows = f"select * from {{table}} where agent in ({names})"
+        all_of_them = " union all by name ".join(f"({rows.format(table=one)})" for one in (sealed, live))
+        parts.append(field.part_sql(f"({all_of_them})", FIELD))
+    together = " union all by name ".join(f"({one})" for one in parts)
+    said = "*" if told else "* replace ('' as signals)"
+    return field.load(con, FIELD, window, parts=f"(select {said} from ({together}))")
+
+
+def percentiles(
+    con: DuckDBPyConnection, sums: Kept, live: str, shares: Sequence[float]
+) -> Mapping[str, list[float]]:
+    """Latency of each agent at these shares of its runs, from the sketches: within 3 %."""
+    import numpy as np
+
+    both = f"select * from {sums.table('latency')} union all {_sums(live)['latency']}"
+    found = con.execute(both).fetchall()
+    names = sorted({agent for agent, _ in found})
+    place = {name: at for at, name in enumerate(names)}
+    pairs = np.frombuffer(
+        bytes.fromhex("".join(sketch for _, sketch in found)), dtype=[("b", "u1"), ("n", ">u4")]
+    )
+    owner = np.repeat([place[agent] for agent, _ in found], [len(sketch) // 10 for _, sketch in found])
+    counts = np.bincount(owner * BUCKETS + pairs["b"], weights=pairs["n"], minlength=len(names) * BUCKETS)
+    upto = np.cumsum(counts.reshape(len(names), BUCKETS), axis=1) if names else counts
+    told: dict[str, list[float]] = {}
+    for name, line in zip(names, upto, strict=True):
+        ranks = np.asarray(shares) * line[-1]
+        at = np.minimum(np.searchsorted(line, ranks), BUCKETS - 1)
+        before = np.where(at > 0, line[at - 1], 0.0)
+        inside = np.clip((ranks - before) / np.maximum(line[at] - before, 1), 0, 1)
+        told[name] = [float(value) for value in STEP ** (at + inside)]
+    return told
+
+
+def _make(repo: Repo, path: Path, name: str) -> None:
+    """Sum up one sealed file; each small file appears whole, by its rename."""
+    import duckdb
+
+    from telemetry.read.store import memory_limit, sealed_sql
+
+    place = repo / PLACE
+    place.mkdir(parents=True, exist_ok=True)
+    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 1}) as con:
+        con.execute("set enable_progress_bar = false")
+        needed = ", ".join(_NEEDED)
+        con.execute(
+            f"create temp table runs as select {needed} from ({sealed_sql((path,), False)}) where kind = 'run'"
+        )
+        for what, sql in _sums("runs").items():
+            coming = place / f"{name}.{what}.{os.getpid()}.coming"
+            con.execute(f"copy ({sql}) to {quoted(str(coming))} (format parquet, compression zstd)")
+            coming.rename(place / f"{name}.{what}.parquet")
+
+
+def _tidy(repo: Repo, current: set[str]) -> None:
+    """Remove the sums of files that are gone."""
+    for path in (repo / PLACE).glob("*"):
+        if path.name.split(".")[0] not in current:
+            path.unlink(missing_ok=True)
+
+
+_NEEDED: Final = (
+    *("agent", "source", "ts", "as_of", "error", "error_kind", "scoring_version", "cost_usd", "reward"),
+    *("latency_ms", "input_hash", "prompt_hash", "signals", "signal_strength", "profit_pct", "provider"),
+)
+assert set(_NEEDED) <= set(COLUMNS)
+
+
+def _name(path: Path) -> str:
+    """The day of a sealed file, and a hash of what its sums are made of."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8))
+        footer = int.from_bytes(file.read(4), "little")
+        file.seek(max(0, size - 8 - footer))
+        made_of = [str(size).encode(), file.read(), *(sql.encode() for sql in _sums("").values())]
+    return f"{_day(path)}-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}"
+
+
+def _day(path: Path) -> str:
+    from telemetry.read.store import day_of
+
+    return day_of(path)
