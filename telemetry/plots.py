@@ -81,7 +81,8 @@ def load(repo: Repo, window: Window) -> list[Series]:
     values = (_floats(found["latency"]), _floats(found["cost_usd"]), reward)
 
     def series(name: str, colour: str, marker: str, own: Any) -> Series:
-        return Series(name, colour, marker, ts[own], *(value[own] for value in values), every=every)
+        latency, cost, earned = (value[own] for value in values)
+        return Series(name, colour, marker, ts[own], latency, cost, earned, every)
 
     names, counts = np.unique(agents, return_counts=True)
     names = names[np.argsort(-counts, kind="stable")]
