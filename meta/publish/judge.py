@@ -278,15 +278,25 @@ def _changed(root: Path) -> list[str]:
     return sorted(line[3:] for line in status.decode(errors="surrogateescape").split("\0")[:-1])
 
 
+MAX_SUBJECT = 120  # characters of a commit's first line; GitHub folds what is longer
 _VERBS = {"promote": "Promote", "demote": "Demote", "disable": "Disable", "revive": "Revive"}
 
 
 def headline(kind: Kind, decisions: Sequence[Decision]) -> str:
-    """One line per decision that changes something, else the kind's title. Numbers and checked names only."""
+    """A commit's message: what was decided, in one line, and each decision below it; else the kind's title.
+
+    Numbers and checked names only.
+    """
     lines = [_line(one) for one in decisions if one.get("decision") in _VERBS]
     if len(lines) < 2:
         return lines[0] if lines else kind.title
-    return "\n".join([kind.title, "", *lines])
+    told = "; ".join(map(_short, lines))
+    subject = told if len(told) <= MAX_SUBJECT else f"{_short(lines[0])} and {len(lines) - 1} more"
+    return "\n".join([subject, "", *lines])
+
+
+def _short(line: str) -> str:
+    return line.partition(" (")[0][:MAX_SUBJECT]
 
 
 def _line(decision: Decision) -> str:

@@ -7,12 +7,14 @@ later run no longer bears out.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 Live = Callable[[str], str]  # the hash of the text that is live for a prompt; empty if there is none
 Report = Mapping[str, Any]
+_UNFIT = re.compile(r"[^A-Za-z0-9_./-]")  # for the subject of a refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,13 @@ def _promoted(report: Report) -> Iterator[Claim]:
     for test, arm in _arms(report):
         if arm["promoted"]:
             yield Claim(test["prompt"], arm["sha256"], test["champion_sha256"])
+
+
+def _moved(report: Report) -> Iterator[Claim]:
+    """Models by name; one that came with a text of its own is no claim: a no to both is a no to neither alone."""
+    for test, arm in _arms(report):
+        if arm["promoted"] and not test["prompt"]:
+            yield Claim(_UNFIT.sub("-", arm["variant"])[:160], arm["sha256"], test["champion_sha256"])
 
 
 def _arms(report: Report) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -78,6 +87,7 @@ def _agents(name: str) -> Callable[[Report], Iterator[Claim]]:
 
 _CLAIMS: dict[str, Callable[[Report], Iterator[Claim]]] = {
     "ab_champion": _promoted,
+    "ab_model": _moved,
     "backtest": _demoted,
     "proposals": _proposed,
     "critiques": _found,
@@ -102,9 +112,10 @@ def overtaken(kind: str, claim: Claim, live: Live, tonight: Report) -> str:
             return f"{claim.subject} holds this text already"
         if claim.champion_sha256 and claim.champion_sha256 != now:
             return f"{claim.subject} has changed since: what was compared with is no longer live"
-    if kind == "ab_champion":
+    if kind in ("ab_champion", "ab_model"):
+        subject = claim.subject if kind == "ab_champion" else ""
         for test, arm in _arms(tonight):
-            if (test["prompt"], arm["sha256"]) == (claim.subject, claim.sha256) and arm["verdict"] == "keep":
+            if (test["prompt"], arm["sha256"]) == (subject, claim.sha256) and arm["verdict"] == "keep":
                 return (
                     f"tested again, it lost: {100 * arm['effect']:+.1f} points on {arm['cases_used']} cases"
                 )

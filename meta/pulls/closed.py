@@ -132,6 +132,8 @@ def undone(repo: Repo, kind: str, claim: Claim) -> bool:
     if kind == "ab_champion":
         promoted = any(one.decision == "promote" and one.after_sha256 == claim.sha256 for one in decided)
         return not promoted and live(repo, claim.subject) == claim.champion_sha256
+    if kind == "ab_model":
+        return not any(one.kind == kind and one.after_sha256 == claim.sha256 for one in decided)
     if kind == "proposals":
         return all(row.sha256 != claim.sha256 for row in Variants(repo, claim.subject).lineage())
     if kind == "retirement_disable":

@@ -329,6 +329,11 @@ def test_the_headline_states_the_finding() -> None:
     disabled = {"decision": "disable", "subject": "vix_echo"}
     line = "Promote reviewer: +8.3 points (95 % CI 3.1..13.4), n=112"
     assert headline(KINDS["ab_champion"], [promoted]) == line
+    assert headline(KINDS["ab_champion"], [disabled, promoted]).splitlines()[0] == (
+        f"Disable vix_echo; {line.partition(' (')[0]}"
+    )
+    many = headline(KINDS["ab_champion"], [promoted] * 9).splitlines()
+    assert (many[0], len(many)) == (f"{line.partition(' (')[0]} and 8 more", 11)
     assert headline(KINDS["retirement_disable"], [disabled, promoted]).splitlines()[2:] == [
         "Disable vix_echo",
         line,

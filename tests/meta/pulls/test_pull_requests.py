@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from eval.ab.memory import Memory
+from eval.ab.plan import as_variant
 from eval.ledger.refusals import Refusal, refusals
 from meta import pull_requests
 from meta.publish.kinds import KINDS
@@ -51,6 +53,19 @@ def test_closing_one_unmerged_puts_its_text_on_record_with_who_and_why(place: Pl
     assert (refused.by, refused.why) == ("ann", "Too wordy for my taste.")
     act(place, "read")
     assert on_record(place) == [refused]
+
+
+def test_a_move_to_another_model_that_was_refused_is_not_compared_again(place: Place) -> None:
+    here, there = as_variant("gpt-small"), as_variant("qwen3:8b")
+    arm = {"sha256": there.sha256, "variant": there.name, "promoted": True, "verdict": "promote"}
+    test = {"prompt": "", "model": here.name, "champion_sha256": here.sha256, "arms": [arm]}
+    place.hub.close(place.propose("ab_model", {"tests": [test]}))
+    act(place, "read", kind="ab_model")
+    (refused,) = on_record(place)
+    assert (refused.subject, refused.by) == ("qwen3-8b", "ann")
+    memory = Memory(place.repo)
+    assert memory.refusal(there, here) == refused
+    assert memory.refusal(there, as_variant("gpt-large")) is None  # beside another it may be tried
 
 
 def test_an_open_and_a_merged_one_are_no_refusal(place: Place) -> None:
