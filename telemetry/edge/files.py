@@ -73,6 +73,8 @@ EVENTS = Path("telemetry/events.jsonl")
 TEXTS = Path("telemetry/texts.jsonl")  # what models were asked and answered, each text once
 SEALED = Path("telemetry/sealed")  # below it: dt=YYYY-MM-DD/*.parquet
 SUMMARY = Path("telemetry/summary.json")
+FEEDBACK = Path("telemetry/feedback.json")
+EXPORTS = Path("telemetry/exports")  # a folder for each training batch
 CHARTS = Path("telemetry/charts")
 SITE = Path("site")
 OUTPUTS = Path("agents/outputs")
