@@ -5,10 +5,11 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 READY := $(VENV)/.develop
 LISTS := .github/requirements
+TRAINERS := 'trl>=1.16,<2' 'torch>=2.8'
 COMPILE := $(VENV)/lock/bin/uv pip compile --quiet --upgrade --generate-hashes --no-header --no-annotate --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help night site test lint bench test-after-merge lock clean
+.PHONY: help night site test lint bench train test-after-merge lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,10 @@ bench: $(READY) ## the measured figures, each beside a plain reference in the sa
 
 test-after-merge: $(READY) ## make test in scratch clones, after nights were merged, reverted, cleared; slow
 	@$(PY) -m tests.after_merge
+
+train: $(READY) ## three steps each of SFT, DPO and GRPO on exported batches, with TRL; installs torch
+	@$(PIP) $(TRAINERS)
+	@$(PY) -m tests.train
 
 lock: ## renew the lists of pinned packages from pyproject.toml
 	@$(PYTHON) -m venv $(VENV)/lock

@@ -120,9 +120,21 @@ runs as (
     where worth is not null and (scoring_version is null or scoring_version = version)
 )
 """
-AGENTS_SQL: Final = f"""
-with {WORTH_SQL}
-select agent, task_type, count(*), sum(worth), sum(worth * worth) from runs group by agent, task_type
+# The same in one pass over the rows, for the many: which version is an agent's newest is seen from the groups.
+AGENTS_SQL: Final = """
+with worth as (
+    select agent, coalesce(task_type, {untyped}) as task_type, scoring_version, ts,
+        case when error_kind is not null then 0 else reward end as worth
+    from events where error_kind is null or error_kind not in ({foreign})
+),
+groups as (
+    select agent, task_type, scoring_version, max(ts) as last,
+        count(worth) as runs, sum(worth) as total, sum(worth * worth) as squares
+    from worth group by agent, task_type, scoring_version
+),
+ranked as (select *, arg_max(scoring_version, last) over (partition by agent) as version from groups)
+select agent, task_type, sum(runs), sum(total), sum(squares) from ranked
+where runs > 0 and (scoring_version is null or scoring_version = version) group by agent, task_type
 """
 DRAWN_SQL: Final = f"""
 with {WORTH_SQL}

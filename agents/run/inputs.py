@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +13,7 @@ from agents.manifest import AgentSpec
 from agents.sources.named import open_feed
 from agents.sources.source import Files, Source, SourceError, open_files
 from telemetry.edge.files import Repo
+from telemetry.edge.records import input_hash
 
 SOURCE_TIMEOUT_S: Final = 60.0  # the last net; a live loader has shorter limits of its own
 
@@ -42,8 +42,7 @@ def packed(payload: Mapping[str, Any]) -> Loaded:
     """The payload frozen as bytes; equal content has an equal hash, whatever the order of keys."""
     import orjson
 
-    digest = hashlib.sha256(orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)).hexdigest()
-    return Loaded(orjson.dumps(payload), digest[:12], str(payload.get("as_of") or "")[:10])
+    return Loaded(orjson.dumps(payload), input_hash(payload), str(payload.get("as_of") or "")[:10])
 
 
 class Inputs:

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 
 from agents.model.schema import MAX_DEPTH, checker, faults, read_schema, schema_problem
 from eval.grading import own
+from telemetry.batches.holdout import split as split  # here, as it decides what may leave
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic, write_json
 
@@ -78,11 +79,6 @@ class Suite:
         if len(settled) == len(self.cases):
             return self.sha256
         return hashlib.sha256("".join(case.hash for case in settled).encode()).hexdigest()
-
-
-def split(family: str) -> Split:
-    """Half and half, by the parity of a hash: stable for ever, independent of order and content."""
-    return "tune" if hashlib.sha256(family.encode()).digest()[0] % 2 == 0 else "holdout"
 
 
 def splits(cases: Iterable[Case]) -> tuple[Split, ...]:

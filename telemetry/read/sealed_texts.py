@@ -46,8 +46,10 @@ def logs(repo: Repo) -> list[Path]:
 def find(repo: Repo, names: Iterable[str]) -> Iterator[str]:
     """The texts whose names begin like one of these (16 characters count), and now and then another one."""
     with _connected() as con:
-        con.execute("create table wanted (key ubigint)")
-        con.executemany("insert into wanted values (?)", [[int(name[:16], 16)] for name in names])
+        keys = [
+            int(name[:16], 16) for name in names
+        ]  # as one list: a statement a name takes half a millisecond
+        con.execute("create table wanted as select cast(unnest(?) as ubigint) as key", [keys])
         for source in (logs(repo), files(repo)):
             if source:
                 rows = con.execute(f"select text from ({_every(source)}) where key in (from wanted)")
