@@ -19,7 +19,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import cli
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from eval.ledger.decisions import Decision
     from telemetry.edge.git import Objects
 
-WIDTH = 80  # columns of the log
 
 _REPORTS = {
     "ab_champion": REPORTS / "ab_test_report.json",
@@ -313,7 +311,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         return cli.OK
     findings = audit(repo)
     unexplained = [finding for finding in findings if not finding.explained]
-    lines = [f"{'ok ' if one.explained else 'BAD'}  {one.subject}: {one.why}" for one in findings]
+    told = (f"{'ok ' if one.explained else 'BAD'}  {one.subject}: {one.why}" for one in findings)
+    lines = [cli.wrapped(line, " " * 5) for line in told]
     total = f"{len(findings) - len(unexplained)} explained, {len(unexplained)} unexplained."
     cli.tell(args, [asdict(finding) for finding in findings], *lines, total)
     return cli.FOUND if unexplained else cli.OK
@@ -340,8 +339,8 @@ def _lines(row: Mapping[str, Any]) -> Iterator[str]:
     commit = row["commit"] if row["commit"] in ("", "not committed") else f"commit {row['commit']}"
     doubt = "DOES NOT HOLD (python -m meta.audit says why)" if row["holds"] is False else ""
     about = "; ".join(filter(None, (row["effect"], row["evidence"], commit, doubt)))
-    yield from wrap(f"{row['when']}  {row['what']}", WIDTH, subsequent_indent=indent)
-    yield from wrap(about, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    yield cli.wrapped(f"{row['when']}  {row['what']}", indent)
+    yield cli.wrapped(f"{indent}{about}", indent)
 
 
 if __name__ == "__main__":

@@ -201,6 +201,15 @@ def finding() -> str:
     return _finding
 
 
+def wrapped(text: str, hang: str = "") -> str:
+    """A line that fits the terminal: wrapped between words at 80 to 120 columns; a pipe gets 80."""
+    import shutil
+    from textwrap import fill
+
+    width = max(80, min(120, shutil.get_terminal_size((80, 24)).columns)) if sys.stdout.isatty() else 80
+    return fill(text, width, subsequent_indent=hang, break_on_hyphens=False, break_long_words=False)
+
+
 def tell(args: argparse.Namespace, value: object, *lines: str) -> None:
     """The result on stdout: `value` under --json, else the lines, nothing under --quiet."""
     if args.json:

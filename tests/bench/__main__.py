@@ -1,4 +1,4 @@
-"""`python -m tests.bench [area ...]`: one table of everything measured; exit 1 when a target is missed."""
+"""`python -m tests.bench [area ...]`: everything measured, area by area; exit 1 when a target is missed."""
 
 from __future__ import annotations
 
@@ -6,24 +6,35 @@ import importlib
 import sys
 from pathlib import Path
 
+from telemetry.edge.cli import wrapped
+from tests.bench import Row
+
 
 def main(wanted: list[str]) -> int:
-    from rich.console import Console
-    from rich.table import Table
-
     known = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
     for area in set(wanted) - set(known):
         print(f"error: no such area: {area} (there are: {', '.join(known)})", file=sys.stderr)
         return 2
-    table = Table("area", "what", "measured", "reference", "ratio", "target", "")
-    missed = False
-    for area in wanted or known:
+    missed = 0
+    areas = wanted or known
+    for place, area in enumerate(areas, 1):
+        print(f"\n{area} ({place} of {len(areas)})", flush=True)
         for row in importlib.import_module(f"tests.bench.{area}").main():
-            missed |= not row.ok
-            mark = "[green]ok[/]" if row.ok else "[red]missed[/]"
-            table.add_row(area, row.what, row.measured, row.reference, row.ratio, row.target, mark)
-    Console().print(table)
-    return int(missed)
+            missed += not row.ok
+            print("\n".join(told(row)), flush=True)
+    print(f"\n{f'{missed} targets missed' if missed else 'All targets reached'}.")
+    return int(bool(missed))
+
+
+def told(row: Row) -> list[str]:
+    """A figure in two lines that fit a terminal: what it is; what was measured, beside what, what was asked."""
+    beside = f", beside {row.reference}" if row.reference else ""
+    ratio = f" ({row.ratio})" if row.ratio else ""
+    asked = f"; asked: {row.target}" if row.target else ""
+    return [
+        wrapped(f"  {'ok    ' if row.ok else 'MISSED'}  {row.what}", " " * 10),
+        wrapped(f"{' ' * 10}{row.measured}{beside}{ratio}{asked}", " " * 10),
+    ]
 
 
 if __name__ == "__main__":

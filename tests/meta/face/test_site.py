@@ -15,6 +15,7 @@ from meta.retirement import retire_candidates
 from meta.site import build, draw
 from meta.site.facts import gather
 from telemetry.edge.files import HISTORY, working_in
+from tests import pictures
 from tests.meta.face.conftest import SAID
 from tests.worlds import world
 from tests.worlds.browser import Look, looked_at
@@ -192,6 +193,10 @@ def test_a_broken_history_line_costs_nothing_else(tmp_path: Path) -> None:
 def test_the_script_says_where_the_site_stands(lived: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dashboard.main(["--root", str(lived), "--out", str(lived / "elsewhere")]) == 0
     assert str(lived / "elsewhere/index.html") in capsys.readouterr().out
+
+
+def test_the_readmes_pictures_show_what_pages_and_texts_say(lived: Path, site: Path) -> None:
+    assert pictures.shows(lived) == pictures.known(), "what they show has changed: make pictures"
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.5, 0.5], [0.0, 1.0], [0.1, 0.2, 0.3] * 200])
