@@ -34,6 +34,7 @@ from agents.model.tools import Tool, described, offering
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import read_again
+from telemetry.edge.records import load_json
 from telemetry.record.run import current_run, instrument_agent_call_async
 from telemetry.texts import keep
 
@@ -150,7 +151,7 @@ class BaseAgent:
         path = self.spec.output_schema
         if self._output_schema is None and path is not None:
             try:
-                self._output_schema = json.loads(read_again(self.prompts.repo / path))
+                self._output_schema = load_json(read_again(self.prompts.repo / path))
             except (OSError, ValueError) as error:
                 raise BadInput(f"{path}: cannot be read: {error}") from error
         return {"type": "object"} if self._output_schema is None else self._output_schema

@@ -13,7 +13,7 @@ from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
-from telemetry.edge.records import plain
+from telemetry.edge.records import load_json, plain
 
 if TYPE_CHECKING:
     from eval.grading.suite import Suite
@@ -146,7 +146,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 def _read(repo: Repo, path: Path) -> dict[str, Any]:
     try:
-        stored: dict[str, Any] = json.loads((repo / path).read_bytes())
+        stored: dict[str, Any] = load_json((repo / path).read_bytes())
         rows, _, metadata = stored["results"], stored["summary"]["counted"], stored["metadata"]
         fields = {"id", "trial", "score", "output"}
         if len(metadata["suites"]) != 1 or not all(fields <= row.keys() for row in rows):

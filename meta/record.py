@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agents.manifest.check import unchecked
 from meta.publish import kinds
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import MANIFEST, Repo
+from telemetry.edge.files import Repo
 from telemetry.edge.text import code
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ PROPOSER = "proposer"  # who is named on the rows of a search where the manifest
 def bounds(repo: Repo, kind: kinds.Kind, started: str, branch: str) -> Bounds:
     """What a run of that kind can have measured between its start and now."""
     from telemetry.branch.segments import Bounds
-    from telemetry.edge.records import load_yaml
 
     try:
         start = datetime.fromisoformat(started)
@@ -39,8 +39,7 @@ def bounds(repo: Repo, kind: kinds.Kind, started: str, branch: str) -> Bounds:
         raise BadInput(f"--started {started[:40]!r}: must be a time like 2026-11-16T03:07:00+00:00") from None
     if start.tzinfo is None:
         raise BadInput(f"--started {started}: must have a zone, like +00:00")
-    listed = load_yaml((repo / MANIFEST).read_bytes())["agents"]  # of the default branch: it has been checked
-    agents = frozenset({str(entry["name"]) for entry in listed} | {PROPOSER})
+    agents = frozenset({entry["name"] for entry in unchecked(repo.root)["agents"]} | {PROPOSER})
     return Bounds(start, datetime.now(UTC), agents, frozenset(kind.sources), branch)
 
 

@@ -17,7 +17,7 @@ from agents.manifest.code import callable_problem, source_of
 from agents.model.schema import cut, faults, read_schema, schema_problem
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, read_again
-from telemetry.edge.records import load_yaml
+from telemetry.edge.records import load_json, load_yaml
 
 SCHEMA = Path(__file__).parents[1] / "manifest.schema.json"
 EVERYONE = "*"
@@ -34,6 +34,17 @@ def checked(root: Path) -> dict[str, Any]:
         raise BadInput(f"{MANIFEST}: {'; '.join(dict.fromkeys(problems))}")
     manifest: dict[str, Any] = raw
     return manifest
+
+
+def unchecked(root: Path) -> dict[str, Any]:
+    """The manifest as it is written, for who must not import what it names; its agents are mappings with a name."""
+    raw = _read(root / MANIFEST)
+    entries = raw.get("agents") if isinstance(raw, dict) else None
+    if not isinstance(entries, list) or not all(
+        isinstance(_mapping(one).get("name"), str) for one in entries
+    ):
+        raise BadInput(f"{MANIFEST}: agents: must be a list of mappings, each with a name")
+    return dict(raw)
 
 
 def _read(path: Path) -> Any:
@@ -159,7 +170,7 @@ def _command_problems(entry: Mapping[str, Any]) -> Iterator[str]:
 
 def _bad_schema(path: Path) -> str | None:
     try:
-        return schema_problem(json.loads(read_again(path)))
+        return schema_problem(load_json(read_again(path)))
     except (OSError, ValueError) as error:
         return str(error)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -12,6 +11,7 @@ from urllib.parse import quote
 
 from agents.model.wire import Address, Wire
 from telemetry.edge.files import SCRATCH, Repo, write_json
+from telemetry.edge.records import load_json
 
 WARN_DAYS = 90
 LIMIT_S = 5.0  # for all models of an endpoint together
@@ -91,7 +91,7 @@ def _entry(row: dict[str, str | None]) -> dict[str, str | None]:
 
 def _read(path: Path) -> dict[str, dict[str, str | None]]:
     try:
-        return {name: _entry(row) for name, row in json.loads(path.read_bytes()).items()}
+        return {name: _entry(row) for name, row in load_json(path.read_bytes()).items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # it is only a cache: ask again
         return {}
 

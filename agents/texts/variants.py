@@ -9,7 +9,6 @@ Texts are written by models: every name is checked before it becomes a path, eve
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import string
 from collections.abc import Container
@@ -20,6 +19,7 @@ from typing import Any
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import PROMPTS, VARIANTS, Repo, read_again, write_atomic, write_json
+from telemetry.edge.records import load_json
 from telemetry.edge.text import unseen
 
 CHAMPION = "champion"
@@ -226,7 +226,7 @@ class Variants:
         """Where every text came from, oldest first."""
         file = self.folder / LINEAGE
         try:
-            rows: Any = json.loads(read_again(self.repo / file))
+            rows: Any = load_json(read_again(self.repo / file))
             return [Origin(**row) for row in rows]
         except FileNotFoundError:
             return []

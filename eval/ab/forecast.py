@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 
 from eval.ab.plan import Plan, Test
 from eval.ab.rounds import rounds_needed
 from telemetry.edge.files import RESULTS, Repo
+from telemetry.edge.records import load_json
 from telemetry.record.pricing import Override, Usage, cost
 
 SMALLER = (0.03, 0.02, 0.01)  # margins whose price is told beside the one asked for
@@ -56,7 +56,7 @@ def _cost_of_a_case(
 ) -> float | None:
     """By its last eval, whole or not; for another model by the tokens of that eval. None if it is not known."""
     try:
-        summary = json.loads((repo / RESULTS / f"{agent}.json").read_bytes())["summary"]
+        summary = load_json((repo / RESULTS / f"{agent}.json").read_bytes())["summary"]
         cases = summary["counted"]
         if not model:
             return float(summary["cost_usd"] / cases)

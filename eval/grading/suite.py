@@ -25,6 +25,7 @@ from eval.grading import own
 from telemetry.batches.holdout import split as split  # here, as it decides what may leave
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic, write_json
+from telemetry.edge.records import load_json
 
 LOCK = "suites.lock.json"
 SCHEMA = Path(__file__).parents[1] / "suite.schema.json"
@@ -187,7 +188,7 @@ def _encoded(case: Mapping[str, Any]) -> bytes:
 
 def _lock(file: Path) -> dict[str, dict[str, Any]]:
     try:
-        lock = json.loads(read_again(file))["suites"]
+        lock = load_json(read_again(file))["suites"]
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError):
@@ -232,7 +233,7 @@ def _parsed(line: bytes) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:  # it is stricter, and says less about what is wrong
-        return json.loads(line)
+        return load_json(line)
 
 
 def _check(row: Any, where: str, *, fine: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, count
@@ -12,7 +11,7 @@ from typing import Any, Literal
 from agents.model.schema import problems, read_schema
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import DECISIONS, Repo, as_json, write_atomic
-from telemetry.edge.records import plain
+from telemetry.edge.records import load_json, plain
 
 SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
 
@@ -63,7 +62,7 @@ def decisions(repo: Repo) -> Iterator[tuple[Path, Decision]]:
 
 def _load(repo: Repo, path: Path) -> Any:
     try:
-        return json.loads((repo / path).read_text(encoding="utf-8"))
+        return load_json((repo / path).read_bytes())
     except (OSError, ValueError) as problem:
         raise BadInput(f"{path}: not a decision ({problem})") from None
 

@@ -6,7 +6,6 @@ the log and travel with it: a text that was refused beside a champion is neither
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 from telemetry import logger
 from telemetry.edge.files import REFUSALS, Repo
+from telemetry.edge.records import load_json
 from telemetry.edge.text import clean, redact
 
 MAX_WHY = 500  # characters of a reason: it is shown to people, and told to whoever proposes next
@@ -78,7 +78,7 @@ def _lines(repo: Repo) -> Iterator[Refusal]:
     file = repo / REFUSALS
     for line in file.read_bytes().splitlines() if file.exists() else ():
         try:
-            found = read_line(json.loads(line))
+            found = read_line(load_json(line))
         except ValueError:
             continue
         if found:

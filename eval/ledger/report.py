@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from agents.model.schema import problems, read_schema
 from telemetry.edge.files import Repo, as_json, write_atomic
-from telemetry.edge.records import made, plain
+from telemetry.edge.records import load_json, made, plain
 from telemetry.edge.text import code
 
 R = TypeVar("R")
@@ -64,10 +64,16 @@ class Form(Generic[R]):
     def read(self, repo: Repo) -> R | None:
         """The report on disk; None if there is none, or it is not what it should be."""
         try:
-            value = json.loads((repo / self.path).read_bytes())
-        except (OSError, ValueError, RecursionError):
+            return self.parsed((repo / self.path).read_bytes())
+        except (OSError, ValueError):
             return None
-        return None if self._faults(value) else made(self.record, value)
+
+    def parsed(self, text: str | bytes) -> R:
+        """The report that a text holds; a ValueError if it is not one."""
+        value = load_json(text)
+        if wrong := self._faults(value):
+            raise ValueError("; ".join(wrong))
+        return made(self.record, value)
 
     def _faults(self, value: Any) -> list[str]:
         return problems(read_schema(self.schema), value)

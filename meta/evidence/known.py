@@ -6,7 +6,6 @@ suite, whatever a results file claims.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, zip_longest
@@ -16,6 +15,7 @@ from typing import Any
 from agents.manifest import AgentSpec
 from eval.grading.suite import load_suite
 from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo, read_again
+from telemetry.edge.records import load_json
 
 MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
 
@@ -130,7 +130,7 @@ def figures(summary: Mapping[str, Any], agent: str, names: Sequence[str]) -> dic
 def read_json(repo: Repo, path: str | Path) -> dict[str, Any] | None:
     """A JSON object below the root; None if there is none to be read."""
     try:
-        value = json.loads(read_again(repo / path))
-    except (OSError, ValueError, RecursionError):
+        value = load_json(read_again(repo / path))
+    except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None

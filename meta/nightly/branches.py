@@ -6,7 +6,6 @@ reverted, was refused, and goes on record as on GitHub.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ from meta.pulls.closed import live, refused, undone
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH, Repo, write_json
 from telemetry.edge.git import GitRefused, commit_of, git
+from telemetry.edge.records import load_json
 
 LEFT: Final = SCRATCH / "night" / "branches.json"
 NAME, MAIL = "Ratchet", "ratchet@localhost"  # who commits on these branches, whoever the author is
@@ -96,7 +96,7 @@ def _merged(root: Path, commit: str) -> bool:
 
 def _left(root: Path) -> dict[str, Any]:
     try:
-        rows = json.loads((root / LEFT).read_bytes())
+        rows = load_json((root / LEFT).read_bytes())
         return {
             str(name): {"commit": str(row["commit"]), "claims": row["claims"]} for name, row in rows.items()
         }

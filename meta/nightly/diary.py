@@ -26,6 +26,7 @@ from meta.nightly.steps import DONE, Result, Step
 from telemetry.edge import cli
 from telemetry.edge.files import SITE, Repo, write_atomic, write_json
 from telemetry.edge.git import commit_of
+from telemetry.edge.records import load_json
 from telemetry.edge.text import cell, code, table
 from telemetry.read.rows import Window
 from telemetry.read.store import connect, never_ran
@@ -48,7 +49,7 @@ class Diary:
         self._root, self._digest = root, digest
         self.results: dict[str, Result] = {}
         try:
-            kept = json.loads(self._path.read_text(encoding="utf-8"))
+            kept = load_json(self._path.read_bytes())
             if kept["on"] == digest(root):
                 self.results = {row["name"]: Result(**row) for row in kept["steps"]}
         except FileNotFoundError:

@@ -6,7 +6,6 @@ edited, and otherwise only ever shown to the model that writes the patch.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from agents.texts.prompt_set import PromptSet
 from meta.patches.report import NotTried, Recommended, not_tried
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import REPORTS, Repo
+from telemetry.edge.records import load_json
 
 CRITIQUES = REPORTS / "cross_critiques.json"
 MAX_FILE_BYTES = 8_000_000
@@ -65,8 +65,8 @@ def read(repo: Repo, path: Path | None) -> list[Recommendation]:
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise BadInput(f"{path or CRITIQUES}: more than {MAX_FILE_BYTES:,} bytes")
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
+        value = load_json(file.read_bytes())
+    except (OSError, ValueError) as problem:
         raise BadInput(f"{path or CRITIQUES}: cannot be read as JSON ({problem})") from None
     if isinstance(value, dict) and isinstance(value.get("critiques"), list):
         return from_critiques(value)

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from telemetry import logger
 from telemetry.edge.files import LEAVINGS, MANIFEST, PROMPTS, Repo, write_atomic
+from telemetry.edge.records import load_json
 
 SAME_NIGHT: Final = timedelta(hours=18)  # cron is hours late at times, and the next night begins after 24
 MAX_FILES, MAX_BYTES = 400, 20 << 20  # of one step, unpacked
@@ -89,7 +90,7 @@ def _rows(repo: Repo) -> Iterator[Leaving]:
     file = repo / LEAVINGS
     for line in file.read_bytes().splitlines() if file.exists() else ():
         try:
-            row = Leaving(**json.loads(line))
+            row = Leaving(**load_json(line))
         except (ValueError, TypeError):
             continue
         if all(isinstance(value, str) for value in asdict(row).values()) and row.step in STEPS:
@@ -101,8 +102,8 @@ def _unpacked(row: Leaving) -> dict[str, str]:
     try:
         with gzip.open(io.BytesIO(base64.b64decode(row.packed, validate=True))) as file:
             raw = file.read(MAX_BYTES + 1)
-        files: Any = json.loads(raw) if len(raw) <= MAX_BYTES else None
-    except (ValueError, OSError, EOFError, RecursionError):
+        files: Any = load_json(raw) if len(raw) <= MAX_BYTES else None
+    except (ValueError, OSError, EOFError):
         return {}
     if not isinstance(files, dict) or len(files) > MAX_FILES:
         return {}

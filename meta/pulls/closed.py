@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from agents.manifest.check import unchecked
 from agents.texts.variants import Variants
 from eval.ledger.decisions import decisions
 from eval.ledger.refusals import Refusal, plain_reason, record, refusals
@@ -17,8 +18,7 @@ from meta.publish.kinds import Kind
 from meta.pulls.claims import Claim, claims, read
 from meta.pulls.hub import Hub, Row
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import MANIFEST, Repo
-from telemetry.edge.records import load_yaml
+from telemetry.edge.files import Repo
 
 OVERTAKEN: Final = "<!-- ratchet: overtaken -->"  # begins the comment with which automation closes its own
 LATEST: Final = (
@@ -152,6 +152,5 @@ def live(repo: Repo, prompt: str) -> str:
 
 def prompt_of(repo: Repo, agent: str) -> str:
     """The hash of the prompt that an agent has now; empty if it has none."""
-    rows = load_yaml((repo / MANIFEST).read_bytes()).get("agents", ())
-    prompts = [row.get("prompt") for row in rows if row.get("name") == agent]
+    prompts = [row.get("prompt") for row in unchecked(repo.root)["agents"] if row["name"] == agent]
     return live(repo, prompts[0]) if prompts and prompts[0] else ""

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from agents.manifest.check import unchecked
 from eval.ledger.refusals import Refusal
 from meta.publish.kinds import KINDS, Kind
 from meta.pulls.claims import read
 from meta.pulls.closed import claimed, refused
 from meta.pulls.hub import Hub, HubRefused, Row
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import MANIFEST, Repo
-from telemetry.edge.records import load_yaml
+from telemetry.edge.files import Repo
 from telemetry.edge.text import cell, code, quote, table
 
 WRITERS: Final = ("admin", "maintain", "write")
@@ -119,7 +119,8 @@ def _rejected(hub: Hub, repo: Repo, kind: Kind, pull: Row, who: str, why: str) -
 
 
 def _rounds(repo: Repo) -> int:
-    found = (load_yaml((repo / MANIFEST).read_bytes()).get("ab_test") or {}).get("rounds", ROUNDS)
+    given = unchecked(repo.root).get("ab_test")
+    found = given.get("rounds") if isinstance(given, dict) else None
     return found if isinstance(found, int) and 0 < found < 1000 else ROUNDS
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from agents.sources.source import SourceError
 from meta.worth.record import Hits
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo
+from telemetry.edge.records import load_json
 from telemetry.read.field import Row, day_of, weighed
 from telemetry.read.intervals import wilson
 from telemetry.reward import settled_reward
@@ -36,10 +36,10 @@ def load_outcomes(repo: Repo, path: Path | None = None, named: Feed | None = Non
     if not file.exists():
         return []
     rows = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as problem:
+            row = load_json(line)
+        except ValueError as problem:
             raise BadInput(f"{file}: line {number}: not JSON: {problem}") from None
         if not isinstance(row, dict) or not isinstance(row.get("date"), str):
             raise BadInput(f"{file}: line {number}: date: must be a string such as 2026-03-16")

@@ -7,7 +7,6 @@ segments have been looked at is remembered only to save work.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -25,6 +24,7 @@ from telemetry.branch.remote import DataBranch
 from telemetry.branch.segments import LINES, MAX_BYTES, Segment, lines
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import EVENTS, SCRATCH, SEALED, Repo, write_json
+from telemetry.edge.records import load_json
 from telemetry.read import sealed_texts
 from telemetry.read.sealed_texts import CAME
 
@@ -42,9 +42,9 @@ class State:
 def state(repo: Repo) -> State:
     """What is remembered of earlier pulls and pushes; nothing stands on it, so a broken file is none."""
     try:
-        found = json.loads((repo / STATE).read_bytes())
+        found = load_json((repo / STATE).read_bytes())
         return State(**{name: tuple(map(str, value)) for name, value in found.items()})
-    except (FileNotFoundError, ValueError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, AttributeError):
         return State()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from telemetry.edge.errors import BadInput, Stopped
-from telemetry.edge.files import Repo, checkout_around, here, working_in
+from telemetry.edge.files import SEALED, Repo, checkout_around, here, working_in
 from telemetry.edge.text import cell, logged
 
 OK = 0  # done, also when there was nothing to do
@@ -161,7 +161,7 @@ def _mendable() -> tuple[type[BaseException], ...]:
     """What a person can mend; DuckDB's own kind only where it is at work."""
     kinds = (BadInput, Stopped, ModuleNotFoundError, KeyboardInterrupt, OSError, MemoryError)
     duckdb = sys.modules.get("duckdb")
-    return kinds if duckdb is None else (*kinds, duckdb.OutOfMemoryException)
+    return kinds if duckdb is None else (*kinds, duckdb.Error)
 
 
 def _ending(problem: BaseException) -> tuple[int, str]:
@@ -176,6 +176,8 @@ def _ending(problem: BaseException) -> tuple[int, str]:
         if package in OURS:
             raise problem
         return BAD_INPUT, f"error: {package} is not installed here: run make, or activate .venv"
+    if type(problem).__module__.endswith("duckdb"):
+        return _of_duckdb(problem)
     if isinstance(problem, OSError):
         path = problem.filename2 or problem.filename
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -187,6 +189,19 @@ def _ending(problem: BaseException) -> tuple[int, str]:
     return (
         (STOPPED, f"stopped early: {line}") if isinstance(problem, Stopped) else (BAD_INPUT, f"error: {line}")
     )
+
+
+_OUR_SQL = ("ParserException", "SyntaxException", "BinderException", "CatalogException")
+
+
+def _of_duckdb(problem: BaseException) -> tuple[int, str]:
+    """Files that it cannot read or write are a person's to mend; SQL that it does not understand is ours."""
+    if type(problem).__name__ in _OUR_SQL:
+        raise problem
+    line = " ".join(str(problem).split("\n")[0].split())
+    if os.strerror(errno.ENOSPC) in str(problem):
+        return STOPPED, f"stopped early: {os.strerror(errno.ENOSPC)}"
+    return BAD_INPUT, f"error: {SEALED}: cannot be read: {line}"
 
 
 def found(sentence: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -34,6 +35,8 @@ def git(root: Path, *args: str, stdin: bytes = b"", env: Mapping[str, str] | Non
             return done.stdout
         said = " ".join(done.stderr.decode(errors="replace").split())
         lock = _LOCK.search(said)
+        if (full := os.strerror(errno.ENOSPC)) in said:  # nothing is wrong with what was asked
+            raise OSError(errno.ENOSPC, full, str(root))
         if not lock or (path := root / lock[1]) in freed:
             raise GitRefused(f"git {args[0]}: {redact(said)}")
         if at_work := _gits_in(root):

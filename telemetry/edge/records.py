@@ -1,4 +1,4 @@
-"""Plain data: YAML read strictly, dataclasses as JSON and back, and what counts as a number there."""
+"""Plain data: YAML and JSON read strictly, dataclasses as JSON and back, and what counts as a number there."""
 
 from __future__ import annotations
 
@@ -107,6 +107,16 @@ def load_yaml(text: str | bytes) -> Any:
         raise BadInput(f"not YAML: {error}") from None
 
 
+def load_json(text: str | bytes) -> Any:
+    """The value of a text; a ValueError when it is no JSON, and for one that is nested too deep as well."""
+    import json
+
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
 def load_terms(text: str) -> Any:
     """The same where only numbers, true and false are special, and of a key given twice the last counts.
 
@@ -115,9 +125,28 @@ def load_terms(text: str) -> Any:
     return _loaded(text, _terms())
 
 
+MAX_DEPTH = (
+    200  # of nested YAML: its fast loader recurses in C, and a few ten thousand levels end the process
+)
+_BRACKET = re.compile(r"[\[\]{}]")
+_BLOCKS = re.compile(rf"(?m)^ {{{MAX_DEPTH}}}|(?:[-?:][ \t]+){{{MAX_DEPTH}}}")
+
+
+def _too_deep(text: str) -> bool:
+    """Whether brackets or blocks are nested deeper than anybody writes; those in a quoted text count, too."""
+    depth = 0
+    for found in _BRACKET.finditer(text) if text.count("[") + text.count("{") > MAX_DEPTH else ():
+        depth = depth + 1 if found[0] in "[{" else max(0, depth - 1)
+        if depth > MAX_DEPTH:
+            return True
+    return _BLOCKS.search(text) is not None
+
+
 def _loaded(text: str | bytes, by: Any) -> Any:
     import yaml
 
+    if _too_deep(text if isinstance(text, str) else text.decode(errors="replace")):
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     try:
         return yaml.load(text, Loader=by)
     except (yaml.YAMLError, ValueError, RecursionError) as error:

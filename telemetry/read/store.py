@@ -9,7 +9,6 @@ told apart by the column `malformed`. Blank lines are separators, not data.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import weakref
@@ -22,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SEALED, Repo
+from telemetry.edge.records import load_json
 from telemetry.read.rows import (
     COLUMNS,
     DEFAULTS,
@@ -252,10 +252,13 @@ def committed_but_staged(repo: Repo, log: IO[bytes] | None) -> tuple[Path, ...]:
 def read_commit(repo: Repo) -> dict[str, Any] | None:
     """What a seal in progress is about to do, once all of it is prepared."""
     try:
-        return dict(json.loads((repo / STAGING / COMMIT).read_bytes()))
+        return dict(load_json((repo / STAGING / COMMIT).read_bytes()))
     except FileNotFoundError:
         return None
-    except ValueError as problem:  # it was written whole or not at all: somebody else has been at it
+    except (
+        ValueError,
+        TypeError,
+    ) as problem:  # it was written whole or not at all: somebody else has been at it
         raise BadInput(f"{STAGING / COMMIT}: cannot be read: {problem}") from problem
 
 

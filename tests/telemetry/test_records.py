@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.edge.records import INLINE, made, plain
+from telemetry.edge.errors import BadInput
+from telemetry.edge.records import INLINE, load_json, load_yaml, made, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +72,24 @@ def test_an_inline_record_stands_among_the_fields_of_its_parent_or_not_at_all() 
         (Row("a"), {"name": "a"}),
     ):
         assert plain(row) == wanted and made(Row, wanted) == row
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "{a: " * 50_000,
+        "- " * 50_000,
+        "? " * 50_000,
+        "\n".join(f"{' ' * n}a:" for n in range(2000)),
+    ],
+    ids=["lists", "mappings", "items", "keys", "blocks"],
+)
+def test_yaml_that_would_end_the_process_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(BadInput, match=r"nested deeper than 200 levels$"):
+        load_yaml(text)
+
+
+def test_json_nested_too_deep_is_a_bad_value_like_any_other() -> None:
+    with pytest.raises(ValueError, match="nested too deep"):
+        load_json("[" * 100_000)
