@@ -66,7 +66,7 @@ async def looked_up(base_url: str, api_key: str, models: Sequence[str]) -> dict[
         # An endpoint that has no such page at all says 404 too, but not of which model.
         unknown = response.status == 404 and model.encode() in response.content
         found[model] = Listed(response.status, unknown=unknown)
-        listed = json.loads(response.content)["shutdown_date"] if response.status == 200 else None
+        listed = load_json(response.content)["shutdown_date"] if response.status == 200 else None
         if isinstance(listed, str):
             found[model] = Listed(response.status, str(_day(listed)))
 

@@ -7,7 +7,6 @@ file outside the tree; a run that is killed while writing is finished by the nex
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import time
@@ -24,11 +23,12 @@ from agents.texts import variants
 from agents.texts.variants import Variants
 from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import Decision, prepared
+from eval.ledger.provenance import add_once
 from eval.ledger.report import Form
 from eval.trials.journal import only_opened
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import MANIFEST, SCRATCH, Repo, write_atomic, write_json
-from telemetry.edge.records import made, plain
+from telemetry.edge.records import load_json, plain
 
 R = TypeVar("R")
 
@@ -65,9 +65,14 @@ def pending(form: Form[Any]) -> Path:
 
 
 def carry_out(
-    repo: Repo, form: Form[R], report: R, decided: Iterable[Decision], texts: Mapping[str, str]
+    repo: Repo,
+    form: Form[R],
+    report: R,
+    decided: Iterable[Decision],
+    texts: Mapping[str, str],
+    remembered: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the report, the decisions that stand on it, and the new text of each prompt that they change."""
+    """Write the report, the decisions that stand on it, the new text of each prompt that they change, the history."""
     files = form.files(report)
     digest = hashlib.sha256(files[form.path].encode()).hexdigest()
     todo = {
@@ -75,6 +80,7 @@ def carry_out(
         "body": files[form.markdown],
         "decisions": [plain(replace(one, report_sha256=digest)) for one in decided],
         "texts": dict(texts),
+        "history": remembered,
     }
     write_json(repo / pending(form), todo)
     _apply(repo, form, todo)
@@ -84,16 +90,21 @@ def finish_pending(repo: Repo, form: Form[R]) -> R | None:
     """Complete what a killed run had decided; its report, or None if there was nothing to complete."""
     file = repo / pending(form)
     try:
-        todo = json.loads(file.read_text(encoding="utf-8"))
+        todo = load_json(file.read_bytes())
+        report = form.parsed(todo["report"])
+        texts = {str(prompt): variants.checked_text(text, prompt) for prompt, text in todo["texts"].items()}
+        fits = all(_still_fits(repo, plain(Decision(**one)), texts) for one in todo["decisions"])
+        if not isinstance(todo["body"], str) or not isinstance(todo["history"], dict | None):
+            raise TypeError("body or history is of another kind")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
         raise BadInput(f"{pending(form)}: cannot be read ({problem}); remove it to start afresh") from None
-    if not all(_still_fits(repo, decision, todo["texts"]) for decision in todo["decisions"]):
+    if not fits:
         file.unlink()  # somebody has changed the prompt since: what was decided about the old one is void
         return None
     _apply(repo, form, todo)
-    return made(form.record, json.loads(todo["report"]))
+    return report
 
 
 def _apply(repo: Repo, form: Form[Any], todo: Mapping[str, Any]) -> None:
@@ -115,6 +126,8 @@ def _apply(repo: Repo, form: Form[Any], todo: Mapping[str, Any]) -> None:
         staged.append((waiting, repo / path))
     for waiting, place in staged:
         waiting.replace(place)
+    if todo["history"]:
+        add_once(repo, todo["history"])
     (repo / pending(form)).unlink(missing_ok=True)
 
 

@@ -25,7 +25,7 @@ from eval.ab.memory import Memory, compared, kept
 from eval.ab.plan import ONLY_ONE, Plan, make_plan
 from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
 from eval.ab.run import Board, finish, merge, run
-from eval.ledger.provenance import GitState, append_history, model_identity, replay_metadata, seen_in
+from eval.ledger.provenance import GitState, history_row, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
 from eval.trials.results import unread
 from eval.trials.shards import journal_file, read_shards
@@ -75,11 +75,12 @@ def run_night(repo: Repo, night: Night) -> Report:
         report = _report(night, manifest, board, git)
         if board.plan.arms and not sharded and not aside:
             texts = {(arm.variant.prompt, arm.variant.sha256): arm.variant.text for arm in board.plan.arms}
-            for form, told in parts(report):
+            written = list(parts(report))
+            for form, told in written:
                 won = {t.prompt: texts[t.prompt, arm.sha256] for t, arm in told.winners if t.prompt}
                 decided = [promotion(test, arm, told) for test, arm in told.winners]
-                carry_out(repo, form, told, decided, won)
-            _remember(repo, report, board)
+                remembered = _remembered(repo, report, board) if form is written[-1][0] else None
+                carry_out(repo, form, told, decided, won, remembered)
         _announce(report, night.shard)
         return report
 
@@ -267,16 +268,16 @@ def run_url() -> dict[str, str]:
     return {"run_id": run, "run_url": f"{server}/{name}/actions/runs/{run}"}
 
 
-def _remember(repo: Repo, report: Report, board: Board) -> None:
+def _remembered(repo: Repo, report: Report, board: Board) -> dict[str, Any] | None:
     """One line of history for every set of comparisons, once, if a model was really called for it."""
     ran = board.finished.values()
     if not any(trial.counted and trial.turns for trial in ran):
-        return
+        return None
     found = compared(report)
     if all(trial.resumed for trial in ran):
         known = {one.pair for one in Memory(repo).history}
         if known.issuperset(one.pair for one in found):
-            return
+            return None
     answered = report.metadata.get("model_answered")
     taken = {
         trial.identity for trial in board.taken
@@ -285,7 +286,7 @@ def _remember(repo: Repo, report: Report, board: Board) -> None:
     beyond = [trial for identity, trial in board.finished.items() if identity not in taken]
     spend = {**plain(report.spend), "trials_beyond": len(beyond), "beyond_usd": ab_report.total_cost(beyond)}
     summary = {"night": board.plan.night, "comparisons": rows, "promoted": report.promoted, "spend": spend}
-    append_history(repo, "ab_test", summary, report.metadata)
+    return history_row("ab_test", summary, report.metadata)
 
 
 def _announce(report: Report, shard: tuple[int, int] = (1, 1)) -> None:

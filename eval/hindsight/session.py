@@ -21,7 +21,7 @@ from eval.hindsight.plan import Plan, make_plan
 from eval.hindsight.record import SCHEMA_VERSION, Report, Settings, Tested
 from eval.hindsight.run import Played, passes, run, tested
 from eval.ledger.decisions import Decision
-from eval.ledger.provenance import GitState, append_history, model_identity, replay_metadata, seen_in
+from eval.ledger.provenance import GitState, history, history_row, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH, Repo
@@ -96,8 +96,8 @@ def run_backtest(repo: Repo, asked: Asked) -> Report | None:
         report = _report(plan, played, ask, git, about["prompts"])
         texts = {one.prompt: one.replaced.text for one in plan.promotions}
         fallen = {one.prompt: texts[one.prompt] for one in report.fallen}
-        carry_out(repo, FORM, report, [_decision(one, report) for one in report.fallen], fallen)
-        _remember(repo, report, played)
+        decided = [_decision(one, report) for one in report.fallen]
+        carry_out(repo, FORM, report, decided, fallen, _remembered(repo, report, played))
         return report
 
 
@@ -162,9 +162,12 @@ def _kept(one: Tested) -> dict[str, Any]:
     return {name: getattr(one, name) for name in _KEPT}
 
 
-def _remember(repo: Repo, report: Report, played: Played) -> None:
+def _remembered(repo: Repo, report: Report, played: Played) -> dict[str, Any] | None:
     """One line of history, once, if a model was really called: the same cases are not asked again tomorrow."""
-    if any(trial.counted and trial.turns and not trial.resumed for trial in played.trials):
-        told = [_kept(one) for one in report.tests if one.verdict != "inconclusive"]
-        summary = {"tests": told, "demoted": report.demoted, "spend": plain(report.spend)}
-        append_history(repo, "backtest", summary, report.metadata)
+    ran = [trial for trial in played.trials if trial.counted and trial.turns]
+    told = plain([_kept(one) for one in report.tests if one.verdict != "inconclusive"])
+    again = all(trial.resumed for trial in ran)
+    if not ran or (again and any(line.listed("tests") == told for line in history(repo, "backtest"))):
+        return None
+    summary = {"tests": told, "demoted": report.demoted, "spend": plain(report.spend)}
+    return history_row("backtest", summary, report.metadata)

@@ -8,7 +8,6 @@ run in `eval/history.jsonl`, only if a model was really called.
 from __future__ import annotations
 
 import functools
-import json
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from agents.model.threads import start
 from telemetry import logger
 from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.git import GitRefused, git
+from telemetry.edge.records import load_json, plain
 from telemetry.logger import SCORING_VERSION
 
 if TYPE_CHECKING:
@@ -109,8 +109,24 @@ def append_history(
     repo: Repo, run_type: RunType, summary: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> None:
     """Add one line: when, what kind of run, its figures, and what it was measured with."""
-    row = {"ts": logger.utc_now(), "run_type": run_type, "summary": summary, "metadata": metadata}
-    logger.append(logger.encode(row), repo / HISTORY)
+    logger.append(logger.encode(history_row(run_type, summary, metadata)), repo / HISTORY)
+
+
+def history_row(run_type: RunType, summary: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Such a line, for whoever writes it together with something else."""
+    return {
+        "ts": logger.utc_now(),
+        "run_type": run_type,
+        "summary": plain(summary),
+        "metadata": plain(metadata),
+    }
+
+
+def add_once(repo: Repo, row: Mapping[str, Any]) -> None:
+    """Add a line that a killed run may have added already."""
+    line, file = logger.encode(row), repo / HISTORY
+    if not file.exists() or line not in file.read_bytes():
+        logger.append(line, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +154,7 @@ def history(repo: Repo, run_type: RunType | None = None) -> Iterator[Line]:
     found: list[Line] = []
     for text in file.read_bytes().splitlines() if file.exists() else ():
         try:
-            row = json.loads(text)
+            row = load_json(text)
             if run_type in (None, row["run_type"]):
                 date.fromisoformat(row["ts"][:10])
                 about = dict(row.get("metadata") or {})

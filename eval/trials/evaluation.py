@@ -20,7 +20,7 @@ from agents.prompted import unknown_offline
 from agents.texts.prompt_set import PromptSet
 from eval.grading.judge import Judge
 from eval.grading.suite import Case, Suite
-from eval.ledger.provenance import GitState, append_history, model_identity, replay_metadata, seen_in
+from eval.ledger.provenance import GitState, append_history, history, model_identity, replay_metadata, seen_in
 from eval.trials.journal import Journal
 from eval.trials.pool import Build, Job, run_all
 from eval.trials.progress import Progress
@@ -139,7 +139,7 @@ def evaluate(
             judge=Judge(model, max_calls=options.judge_calls, seed=ask.seed),
             build=build,
         )
-        done = replace(run.written(trials, stopped), reused=getattr(model, "reused", 0))
+        done = replace(run.written(trials, stopped, journal), reused=getattr(model, "reused", 0))
         if journal and run.whole and not stopped and all(trial.counted for trial in trials):
             journal.remove()
         return done
@@ -201,7 +201,7 @@ class _Run:
             "scoring_version": SCORING_VERSION,
         }
 
-    def written(self, trials: Sequence[Trial], stopped: str) -> Evaluation:
+    def written(self, trials: Sequence[Trial], stopped: str, journal: Journal | None = None) -> Evaluation:
         """Results and deliberations per agent, one line of history, and the whole as a value."""
         kinds: dict[str, set[str | None]] = {}
         for trial in trials:
@@ -211,9 +211,15 @@ class _Run:
         done = Evaluation(
             tuple(self._evaluated(target, trials) for target in graded), stopped, dict(self.skipped)
         )
-        if self.whole and any(not trial.resumed and trial.counted and trial.turns for trial in trials):
-            self._remember(done)
+        asked = [trial for trial in trials if trial.counted and trial.turns]
+        if self.whole and asked and not (all(trial.resumed for trial in asked) and self._told(journal)):
+            self._remember(done, journal)
         return done
+
+    def _told(self, journal: Journal | None) -> bool:
+        """Whether the history has a line of this very run: one that was killed may not have come to it."""
+        lines = history(self.prompts.repo, "eval")
+        return journal is None or any(line.metadata.get("journal") == journal.name for line in lines)
 
     def _evaluated(self, target: Target, trials: Sequence[Trial]) -> Evaluated:
         spec, options = target.spec, self.options
@@ -246,7 +252,7 @@ class _Run:
             write_atomic(out.with_name(f"{out.stem}_deliberations.jsonl"), lines)
         return Evaluated(target, rows, summary, metadata)
 
-    def _remember(self, done: Evaluation) -> None:
+    def _remember(self, done: Evaluation, journal: Journal | None) -> None:
         figures = {
             each.target.spec.name: {name: getattr(each.summary, name) for name in _FIGURES}
             for each in done.agents
@@ -262,4 +268,6 @@ class _Run:
         about = {name: value for name, value in done.agents[0].metadata.items() if name not in _OWN}
         for name in ("suites", "holdout_cases", "prompts"):
             about[name] = {path: found for each in done.agents for path, found in each.metadata[name].items()}
+        if journal is not None:
+            about["journal"] = journal.name
         append_history(self.prompts.repo, "eval", summary, about)

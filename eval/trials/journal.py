@@ -1,7 +1,9 @@
 """Keeps which trials are done, one JSON line per finished trial, so that a killed run goes on where it was.
 
-The first line names the configuration (its key, and the parts that made it). A journal with another key was written
-for another prompt, suite, model or seed: it is started afresh. A line torn by a kill is dropped; its trial runs again.
+The first line names the configuration (its key, and the parts that made it) and the run: when it began, and a name of
+its own. A journal with another key was written for another prompt, suite, model or seed: it is started afresh. A line
+torn by a kill is dropped; its trial runs again. What a trial leaves in the log goes by the name of the run and the
+identity of the trial, so that whoever was killed between log and journal finds it there (`on_record`).
 A request to an endpoint is on record before it leaves: one that no finished trial follows was lost with its process.
 """
 
@@ -14,6 +16,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +76,7 @@ class Journal:
 
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool = True) -> None:
         self.path, self.key = path, key_of(about)
+        self.began, self.name = "", ""
         self.rows: Rows = {}
         self.lost: dict[Identity, list[dict[str, Any]]] = {}  # of whichever run left the file
         file = only_opened(path)
@@ -84,8 +88,11 @@ class Journal:
         keep = read if resume and fresh else 0
         self.rows = self.rows if keep else {}
         os.ftruncate(self._file, keep)
-        if keep == 0:
-            self._write({"journal": self.key, "about": dict(about)})
+        self.resumed = keep > 0
+        if not self.resumed:
+            self.began, self.name = logger.utc_now(), os.urandom(8).hex()
+            head = {"journal": self.key, "began": self.began, "name": self.name, "about": dict(about)}
+            self._write(head)
 
     def add(self, identity: Identity, row: Mapping[str, Any] | None) -> None:
         """Put one finished trial on record; it counts as done once this returns. None: it will have to run again."""
@@ -94,6 +101,24 @@ class Journal:
     def sends(self, identity: Identity, sent: Mapping[str, Any]) -> None:
         """Put a request on record that is about to leave."""
         self._write({"identity": identity, "sent": sent})
+
+    def row_id(self, identity: Identity) -> str:
+        """The id under which the grade of a trial stands in the log."""
+        about = "/".join(map(str, (self.name, *identity)))
+        return f"trial-{hashlib.sha256(about.encode()).hexdigest()[:24]}"
+
+    def on_record(self) -> frozenset[str]:
+        """The ids of grades that the log holds since this run began; of a run that was not killed before, none."""
+        if not self.resumed:
+            return frozenset()
+        from telemetry.edge.files import here
+        from telemetry.read import store
+        from telemetry.read.rows import Window
+
+        window = Window(kind="evaluation", since=datetime.fromisoformat(self.began))
+        with store.connect(here(), window) as con:
+            found = con.execute("select event_id from events where event_id like 'trial-%'").fetchall()
+        return frozenset(name for (name,) in found)
 
     def remove(self) -> None:
         """The run is complete and written elsewhere: nothing is left to resume."""
@@ -113,11 +138,12 @@ class Journal:
             data = file.read()
         try:
             head, rows, self.lost = entries(data)
+            name, began = str(head["name"]), str(datetime.fromisoformat(head["began"]))
         except (ValueError, KeyError, TypeError, IndexError):  # not one of ours: begin again
             return 0
         if head.get("journal") != self.key:
             return 0
-        self.rows = rows
+        self.rows, self.name, self.began = rows, name, began
         return data.rfind(b"\n") + 1
 
     def _write(self, entry: Mapping[str, Any]) -> None:

@@ -118,7 +118,10 @@ async def run_trials(
         finished.append(task)
         wake.set()
 
+    known = frozenset[str]() if journal is None else journal.on_record()
+
     async def one(job: Job, agent: BaseAgent) -> Trial:
+        row_id = None if journal is None else journal.row_id(job.identity)
         nonlocal asking
         asks = True
 
@@ -133,7 +136,8 @@ async def run_trials(
             sending.set(lambda sent: journal.sends(job.identity, asdict(sent)))
         try:
             with logger.source(source):  # one at a time: a trial is seen before the next begins
-                trial = await run_trial(job, agent, judge, answered if concurrency > 1 else None)
+                told = answered if concurrency > 1 else None
+                trial = await run_trial(job, agent, judge, told, row_id, on_record=row_id in known)
         except asyncio.CancelledError:
             if journal is not None:  # what was under way has its row: it was given up, not lost
                 journal.add(job.identity, None)

@@ -135,13 +135,31 @@ class Trial:
 Answered = Callable[[], Awaitable[None]]
 
 
-async def run_trial(job: Job, agent: BaseAgent, judge: Judge, answered: Answered | None = None) -> Trial:
-    """Run and grade one trial, and log its `evaluation` row; `answered` is awaited before grading an answer."""
+async def run_trial(
+    job: Job,
+    agent: BaseAgent,
+    judge: Judge,
+    answered: Answered | None = None,
+    row_id: str | None = None,
+    *,
+    on_record: bool = False,
+) -> Trial:
+    """Run and grade one trial; `answered` is awaited before grading an answer.
+
+    Its `evaluation` row is logged, under that id if one is given, unless it is on record already.
+    """
     with logger.task(**task_of(job.spec, job.case.input, f"{job.spec.name}/{job.case.id}")):
-        return await _run_trial(job, agent, judge, answered)
+        trial, reused, turns = await _run_trial(job, agent, judge, answered)
+        if not on_record:
+            _log_evaluation(trial, job.case, row_id, reused, turns)
+        return trial
 
 
-async def _run_trial(job: Job, agent: BaseAgent, judge: Judge, answered: Answered | None) -> Trial:
+Ran = tuple[Trial, bool | None, "tuple[Turn, ...] | None"]
+
+
+async def _run_trial(job: Job, agent: BaseAgent, judge: Judge, answered: Answered | None) -> Ran:
+    """The trial, whether all its answers came from the cache, and its turns as far as they are known."""
     run_id = logger.new_run_id()
     marked = trial_label.set("/".join(map(str, job.identity)))
     start = time.perf_counter()
@@ -199,8 +217,7 @@ async def _run_trial(job: Job, agent: BaseAgent, judge: Judge, answered: Answere
     from_cache = bool(calls) and all(row["cost_source"] == CACHED for row in calls)
     answers = [one.answer for one in asked]
     turns = turn_data(calls, answers, case, trial.score) if len(asked) == len(calls) else None
-    _log_evaluation(trial, case, reused=True if from_cache else None, turns=turns)
-    return trial
+    return trial, True if from_cache else None, turns
 
 
 async def call_agent(job: Job, agent: BaseAgent, run_id: str) -> Any:
@@ -244,14 +261,18 @@ def _last(rows: list[dict[str, Any]], name: str) -> Any:
     return next((row[name] for row in reversed(rows) if row.get(name) is not None), None)
 
 
-def _log_evaluation(trial: Trial, case: Case, reused: bool | None, turns: tuple[Turn, ...] | None) -> None:
+def _log_evaluation(
+    trial: Trial, case: Case, row_id: str | None, reused: bool | None, turns: tuple[Turn, ...] | None
+) -> None:
     """The grade as a row; what the run cost stands on its `run` row alone, so that sums stay true."""
     marks: dict[str, Any] = {} if trial.rubric is None else plain(trial.rubric)
+    known: dict[str, Any] = {} if row_id is None else {"event_id": row_id}
     logger.log_event(
         trial.agent,
         trial.run_id,
         trial.latency_ms,
         kind="evaluation",
+        **known,
         split=case.split,
         case_hash=case.hash or None,
         reused=reused,
