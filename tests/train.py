@@ -14,8 +14,7 @@ from typing import Any
 
 from eval import harness, rl_env
 from telemetry import rl_export
-from telemetry.batches.access import EXPORTS
-from telemetry.edge.files import working_in
+from telemetry.edge.files import EXPORTS, working_in
 from tests.worlds import world
 
 STEPS = 3

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from telemetry.batches.anonymise import Options
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import Repo
+from telemetry.edge.files import EXPORTS, Repo
 from telemetry.edge.records import load_yaml, made
 
 ACCESS: Final = Path("telemetry/access.yaml")
-EXPORTS: Final = Path("telemetry/exports")
 LOG: Final = EXPORTS / "access.jsonl"
 ROLE: Final = "RATCHET_ROLE"
 USUAL_ROLE: Final = "trainer"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from telemetry.batches.holdout import TUNE
 from telemetry.batches.points import Point
+from telemetry.logger import COMPLEXITIES
 
 ERROR, WARNING = "error", "warning"
 MOST_QUALITY, LEAST_QUALITY = 1.0, 0.0
@@ -43,11 +44,7 @@ def _schema(point: Point, known: Known) -> str | None:
             return f"{name} is below 0"
     if point.reward is not None and not isfinite(point.reward):
         return "reward is no number"
-    return (
-        None
-        if point.complexity in ("trivial", "standard", "complex", None)
-        else "complexity is of no known kind"
-    )
+    return None if point.complexity in (*COMPLEXITIES, None) else "complexity is of no known kind"
 
 
 def _complete(point: Point, known: Known) -> str | None:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from telemetry.batches.access import EXPORTS
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import Repo, as_json, write_json
+from telemetry.edge.files import EXPORTS, Repo, as_json, write_json
 
 MANIFEST, POINTS, CONSUMED = "manifest.json", "ledger.jsonl", "consumed.json"
 _ID: Final = re.compile(r"[a-z-]+-\d{8}-[0-9a-f]{12}")

@@ -12,11 +12,12 @@ import yaml
 
 from telemetry import rl_export
 from telemetry.batches import pick
-from telemetry.batches.access import ACCESS, EXPORTS
+from telemetry.batches.access import ACCESS
 from telemetry.batches.anonymise import SECRET, Anonymiser, Options
 from telemetry.batches.formats import TYPES
 from telemetry.batches.holdout import split
 from telemetry.edge import cli
+from telemetry.edge.files import EXPORTS
 from telemetry.edge.records import input_hash
 from telemetry.logger import new_run_id
 from tests.worlds import runs, world
