@@ -73,6 +73,12 @@ def pytest_configure(config: pytest.Config) -> None:
             compileall.compile_dir(REPOSITORY / package, quiet=2)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """No browser starts behind walls."""
+    if "browser" in getattr(item, "fixturenames", ()):
+        item.add_marker("outside")
+
+
 def pytest_runtest_logstart(nodeid: str) -> None:
     """Tests of the engine stand on worlds of their own; those of the example are in tests/market."""
     _watched[:] = [] if nodeid.startswith("tests/market/") else [nodeid]

@@ -49,7 +49,7 @@ def commands() -> Commands:
             (python, "-m", "mypy"),
             (str(tool("lint-imports")),),
         ),
-        tests=((python, "-m", "pytest", "-n", "auto", "-m", "not answers"),),
+        tests=((python, "-m", "pytest", "-n", "auto", "-m", "not answers and not outside"),),
         evals=(python, "-m", "eval.harness", "--agent={agent}", "--seed={seed}", "--quiet"),
     )
 

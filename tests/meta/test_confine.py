@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,12 +16,10 @@ from meta.patches import confine
 from meta.patches.confine import Walls
 from telemetry.edge import cli
 from telemetry.edge.files import here
-from tests.conftest import REPOSITORY
-from tests.worlds.intrusions import FRAME, TRIES, X86
+from tests.worlds.intrusions import ALL, SECRET, tried
 
-SECRET = "sk-1234567890abcdefghij"
-pytestmark = pytest.mark.xdist_group("walls")  # one worker, in which an intruder tries everything once
-ALL = {**TRIES, **(X86 if platform.machine() == "x86_64" else {})}
+# One worker, in which an intruder tries everything once.
+pytestmark = [pytest.mark.xdist_group("walls"), pytest.mark.outside]
 
 
 def python(code: str, folder: Path, limit: float = 60.0, *returns: str) -> confine.Ran:
@@ -38,29 +32,10 @@ def needs_walls() -> None:
 
 
 @pytest.fixture(scope="module")
-def got(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, bool]]:
+def got(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
     """What an intruder got through, of all that was tried at once."""
     needs_walls()
-    outside, tree = tmp_path_factory.mktemp("outside"), tmp_path_factory.mktemp("tree")
-    (outside / "secret").write_text(SECRET)
-    (tree / "tries.json").write_text(json.dumps(ALL))
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        socket.create_server(("127.0.0.1", 0)) as port,
-        socket.socket(socket.AF_UNIX) as door,
-        socket.socket(socket.AF_UNIX) as hidden,
-    ):
-        patch.setenv("OPENAI_API_KEY", SECRET)
-        door.bind(str(outside / "door"))
-        hidden.bind(f"\0ratchet-door-{os.getpid()}")
-        for one in (door, hidden):
-            one.listen()
-        about = [outside, port.getsockname()[1], os.getpid(), Path.home(), REPOSITORY]
-        command = [sys.executable, "-I", "-c", FRAME, *map(str, about)]
-        ran = confine.run(command, tree, 120, ["got"])
-    assert ran.outcome == confine.OK, ran.tail
-    assert not (outside / "planted").exists()
-    yield json.loads(ran.returned["got"])
+    return tried(tmp_path_factory.mktemp("intruder"))
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -344,6 +344,7 @@ def tracked() -> list[str]:
     return repo.git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_no_kind_may_touch_the_engine(kind: Kind) -> None:
     """Not even if the manifest protected nothing and let the sandbox edit every module."""
@@ -356,6 +357,7 @@ def test_no_kind_may_touch_the_engine(kind: Kind) -> None:
     assert len(protected) > 100
 
 
+@pytest.mark.outside
 def test_protection_names_nothing_that_is_not_there() -> None:
     listed = tracked()
     assert [glob for glob in PROTECTED if not any(protecting(path, [glob]) for path in listed)] == []

@@ -13,6 +13,7 @@ import pytest
 
 from eval.grading.suite import write_suite
 from telemetry.edge.files import Repo
+from tests.conftest import REPOSITORY
 from tests.worlds import helpdesk, world
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("helpdesk")]  # one night for all
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("helpdesk")]  # one nigh
 def python(checkout: Path, *command: str, code: int = 0) -> str:
     """Run a script as a person would who stands in a folder inside the checkout."""
     env = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+    env["PYTHONPATH"] = str(REPOSITORY)  # as an editable install has it
     run = [sys.executable, "-m", *command]
     done = subprocess.run(run, cwd=checkout / "data", env=env, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr

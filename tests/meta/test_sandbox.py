@@ -40,6 +40,7 @@ from tests.worlds.models import Says
 from tests.worlds.sandbox_checkout import CODE, PATH, diff, patch
 from tests.worlds.world import git, offline, put, with_agents_of
 
+pytestmark = pytest.mark.outside
 LOWER = Recommendation("level", f"Set LIMIT in {PATH} to 40", "numbers from 40 on are missed", "P1", "a test")
 BETTER = diff(CODE.replace("LIMIT = 50", "LIMIT = 40"))
 

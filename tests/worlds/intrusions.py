@@ -6,6 +6,20 @@ what they are run in.
 
 from __future__ import annotations
 
+import json
+import os
+import platform
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from meta.patches import confine
+from tests.conftest import REPOSITORY
+
+SECRET = "sk-1234567890abcdefghij"
+
 FRAME = """
 import contextlib, ctypes, glob, json, os, pathlib, pwd, resource, signal, socket, struct, subprocess, sys
 outside, port, pid, home, checkout = sys.argv[1:]
@@ -114,3 +128,32 @@ TRIES = {
     "one large file": "filled('/tmp/large', 300 << 20)",
     "memory": "b = bytearray(5 << 30)",
 }  # fmt: skip
+
+ALL = {**TRIES, **(X86 if platform.machine() == "x86_64" else {})}
+
+
+def tried(home: Path) -> dict[str, bool]:
+    """What an intruder got through, of all that was tried at once; `home` is a folder outside the walls."""
+    outside, tree = home / "outside", home / "tree"
+    for folder in (outside, tree):
+        folder.mkdir()
+    (outside / "secret").write_text(SECRET)
+    (tree / "tries.json").write_text(json.dumps(ALL))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        socket.create_server(("127.0.0.1", 0)) as port,
+        socket.socket(socket.AF_UNIX) as door,
+        socket.socket(socket.AF_UNIX) as hidden,
+    ):
+        patch.setenv("OPENAI_API_KEY", SECRET)
+        door.bind(str(outside / "door"))
+        hidden.bind(f"\0ratchet-door-{os.getpid()}")
+        for one in (door, hidden):
+            one.listen()
+        about = [outside, port.getsockname()[1], os.getpid(), Path.home(), REPOSITORY]
+        command = [sys.executable, "-I", "-c", FRAME, *map(str, about)]
+        ran = confine.run(command, tree, 120, ["got"])
+    assert ran.outcome == confine.OK, ran.tail
+    assert not (outside / "planted").exists()
+    found: dict[str, bool] = json.loads(ran.returned["got"])
+    return found
