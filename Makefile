@@ -9,7 +9,7 @@ TRAINERS := 'trl>=1.16,<2' 'torch>=2.8'
 COMPILE := $(VENV)/lock/bin/uv pip compile --quiet --upgrade --generate-hashes --no-header --no-annotate --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help night site test lint bench train pictures docs test-after-merge lock clean
+.PHONY: help night site test lint bench train pictures docs torture test-after-merge lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ pictures: $(READY) ## draw the README's pictures anew, after a night in a scratc
 
 docs: $(READY) ## write .github/COMMANDS.md anew: what every script says under --help
 	@$(PY) -m tests.commands
+
+torture: $(READY) ## try to break it: kills, broken files, full disks, hostile code; half an hour
+	@$(PY) -m tests.torture
 
 test-after-merge: $(READY) ## make test in scratch clones, after nights were merged, reverted, cleared; slow
 	@$(PY) -m tests.after_merge

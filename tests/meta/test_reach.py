@@ -6,28 +6,7 @@ import pytest
 
 from meta.publish.boundaries import check_python
 from meta.publish.contents import REGULAR, Change
-from tests.worlds.hostile_code import HARMLESS, HOSTILE
-
-BEFORE = """\
-import random
-from agents.base import BaseAgent, Inputs, Item
-
-LIMIT = 50
-
-
-class Level(BaseAgent):
-    async def analyze(self, inputs: Inputs) -> list[Item]:
-        {line}
-        return [{"risk_score": number} for number in inputs["numbers"] if number >= LIMIT]
-"""
-
-
-def refusals(line: str) -> list[str]:
-    """Why code is refused into which a line is put, at the top where it starts with `import`, `from` or `class`."""
-    before = BEFORE.replace("{line}", "pass")
-    top = line.startswith(("import ", "from ", "class ", "def ", "@"))
-    after = f"{line}\n{before}" if top else BEFORE.replace("{line}", line.replace("\n", "\n        "))
-    return list(check_python(Change("agents/level.py", REGULAR, REGULAR, before.encode(), after.encode(), 1)))
+from tests.worlds.hostile_code import HARMLESS, HOSTILE, refusals
 
 
 @pytest.mark.parametrize("line", HOSTILE)

@@ -1,6 +1,9 @@
-"""Lines of Python that lead out of plain computing, each by another way, and lines that do not."""
+"""Lines of Python that lead out of plain computing, each by another way, lines that do not, and what the guard says."""
 
 from __future__ import annotations
+
+from meta.publish.boundaries import check_python
+from meta.publish.contents import REGULAR, Change
 
 # A module that does more than compute, however it is come by.
 _MODULES = [
@@ -157,3 +160,24 @@ HARMLESS = [
     "match inputs:\n    case {'numbers': [first, *_]}:\n        pass", "from zoneinfo import ZoneInfo",
     "import operator; operator.itemgetter(1)", "from decimal import Decimal", "x = [n for n in range(3) if n]",
 ]  # fmt: skip
+
+BEFORE = """\
+import random
+from agents.base import BaseAgent, Inputs, Item
+
+LIMIT = 50
+
+
+class Level(BaseAgent):
+    async def analyze(self, inputs: Inputs) -> list[Item]:
+        {line}
+        return [{"risk_score": number} for number in inputs["numbers"] if number >= LIMIT]
+"""
+
+
+def refusals(line: str) -> list[str]:
+    """Why code is refused into which a line is put, at the top where it starts with `import`, `from` or `class`."""
+    before = BEFORE.replace("{line}", "pass")
+    top = line.startswith(("import ", "from ", "class ", "def ", "@"))
+    after = f"{line}\n{before}" if top else BEFORE.replace("{line}", line.replace("\n", "\n        "))
+    return list(check_python(Change("agents/level.py", REGULAR, REGULAR, before.encode(), after.encode(), 1)))

@@ -51,7 +51,7 @@ SCHEMA = {
 }
 
 
-def make(root: Path) -> Path:
+def make(root: Path, cases: int = 160) -> Path:
     """Everything committed; the watcher tells too little, its challenger B what it should, the idler nothing."""
     world.put(root, "readings/__init__.py", DOMAIN)
     world.put(root, ".gitignore", (REPOSITORY / ".gitignore").read_bytes())
@@ -60,7 +60,7 @@ def make(root: Path) -> Path:
     for name, above in (("watcher", 0.3), ("idler", 9.0)):
         world.put(root, f"agents/prompts/{name}.md", TEXT.format(name=name, above=above))
         world.put(root, f"agents/schemas/{name}.json", SCHEMA)
-        world.suite(root, name, (_case(name, number) for number in range(160)))
+        world.suite(root, name, (_case(name, number) for number in range(cases)))
     agents = [world.prompted(name, inputs="readings") for name in ("watcher", "idler")]
     world.manifest(root, agents, domain="readings", critique_pairs=[["idler", "watcher"]])
     Variants(Repo(root), PROMPT).ensure()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,7 @@ from eval.ledger.decisions import decisions
 from telemetry.edge import cli
 from telemetry.edge.files import here
 from tests.worlds import ab_world as world
+from tests.worlds import children
 
 REPORTS = {"meta/reports/ab_test_report.json", "meta/reports/ab_test_report.md"}
 
@@ -195,52 +193,6 @@ def test_a_second_run_in_the_same_checkout_says_so_and_stops(
     world.run(root)
 
 
-def killed(child: Callable[[], object], after_s: float | None = None) -> bool:
-    """Run `child` in a process of its own; whether it died by SIGKILL, sent after a while or by itself."""
-    pid = os.fork()
-    if pid == 0:
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), 1)
-            os.dup2(nowhere.fileno(), 2)
-            try:
-                child()
-            finally:
-                os._exit(0)
-    if after_s is not None:
-        time.sleep(after_s)
-        os.kill(pid, signal.SIGKILL)
-    return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-
-
-@pytest.mark.slow
-def test_killed_twenty_times_at_random_it_reaches_the_verdict_of_an_uninterrupted_night(
-    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for place in (root, tmp_path / "whole"):
-        world.make(place)
-        world.challenger(place, "B", "skill: 0.85\n")
-        world.challenger(place, "C", "skill: 0.7\nC\n")
-    world.use(monkeypatch, world.Scripted())
-    expected = world.run(tmp_path / "whole")
-    before = {path: data for path, data in world.tree(root).items() if not path.startswith("whole")}
-    draw = random.Random(20)
-    for number in range(20):
-        if number % 2:  # at any moment of a slow run, or at a call of a fast one, others of which are done
-            world.use(monkeypatch, world.Scripted(delay_s=0.06))
-            after_s = draw.uniform(0.01, 0.15)
-        else:
-            world.use(monkeypatch, world.Scripted(killed_at=draw.randint(20, 30)))
-            after_s = None
-        assert killed(lambda: ab_testing.main(["--root", str(root)]), after_s)
-        now = {path: data for path, data in world.tree(root).items() if not path.startswith("whole")}
-        assert {path for path in {*before, *now} if before.get(path) != now.get(path)} <= REPORTS
-    world.use(monkeypatch, world.Scripted())
-    final = world.run(root)
-    assert world.verdicts(final) == world.verdicts(expected)
-    assert final["promoted"] == expected["promoted"] == [world.PROMPT]
-    assert final["spend"]["trials_resumed"] > 0
-
-
 @pytest.mark.parametrize("writes", range(1, 8))
 def test_killed_while_carrying_out_a_promotion_the_next_run_completes_it(
     root: Path, monkeypatch: pytest.MonkeyPatch, writes: int
@@ -264,7 +216,7 @@ def test_killed_while_carrying_out_a_promotion_the_next_run_completes_it(
         Path.replace = replace  # type: ignore[method-assign,assignment]
         ab_testing.main(["--root", str(root)])
 
-    assert killed(night)
+    assert children.run(night).killed
     assert changed(before, root) <= REPORTS  # nothing is moved into place before all is staged
     report = world.run(root)
     assert report["promoted"] == [world.PROMPT]
