@@ -71,7 +71,8 @@ _BEARER = re.compile(r"(?i)\b(bearer\s+|api[_-]?key[\"']?\s*[=:]\s*[\"']?)([A-Za
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@\"]{1,400}(?=@)")  # a token may stand there alone
 
 # Plain substring tests decide whether the patterns are worth running: most rows hold no secret.
-_HINTS = ("sk-", "_pat_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "akia", "xox", "eyj", "bearer", "key", "@")
+_HINTS = ("sk-", "_pat_", "akia", "xox", "eyj", "bearer", "key", "@")
+_GITHUB = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")  # asked only of a text with a "gh" in it
 
 _known: set[str] = set()  # every secret, in every spelling that an endpoint may echo it in
 
@@ -112,7 +113,7 @@ def redact(text: str) -> str:
     """`text` with every known secret, and anything that looks like a credential, replaced."""
     text = hidden(text)
     lower = text.lower()
-    for hint in _HINTS:
+    for hint in (*_HINTS, *_GITHUB) if "gh" in lower else _HINTS:
         if hint in lower:
             break
     else:
