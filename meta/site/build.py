@@ -93,7 +93,11 @@ def pages(facts: Facts) -> Iterator[Page]:
     for test in facts.comparisons[:MAX_TESTS]:
         yield f"tests/{test.pair}.html", "test.html", _test_page(facts, test)
     yield "decisions.html", "decisions.html", {"decisions": facts.decisions}
-    yield "data.html", "data.html", {"days": facts.days, "malformed": facts.malformed, "volume": facts.volume}
+    yield (
+        "data.html",
+        "data.html",
+        {"days": facts.days, "malformed": facts.malformed, "volume": facts.volume, "health": facts.health},
+    )
 
 
 def _overview(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -199,7 +203,7 @@ def _agent_page(facts: Facts, row: Agent, result: Mapping[str, Any]) -> dict[str
     scores = facts.scores.get(row.agent, [])
     output, as_of = facts.output(row.agent)
     failing = [
-        (case_path(row.agent, place // MAX_CASES + 1), str(one.get("id")), _kind(one), _why(one))
+        (case_path(row.agent, place // MAX_CASES + 1), str(one.get("id")), _why(one))
         for place, one in enumerate(_cases(result))
         if one.get("ok") is False
     ]
@@ -261,10 +265,6 @@ def _case_pages(facts: Facts, agent: str, result: Mapping[str, Any]) -> Iterator
 def _cases(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The graded cases of a result, in the order of its pages."""
     return [one for one in result.get("results") or () if isinstance(one, dict)]
-
-
-def _kind(case: Mapping[str, Any]) -> str:
-    return " ".join(map(str, case.get("tags") or ())) or str(case.get("family") or "")
 
 
 def _why(case: Mapping[str, Any]) -> str:

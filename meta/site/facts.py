@@ -31,6 +31,8 @@ from telemetry.read.intervals import wilson
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from telemetry.health import Health
+
 CURVES = 100  # comparisons whose evidence is worked out again, the newest
 RECENT = 30  # days of rows behind the figures by case and by day
 _REMOTE = re.compile(
@@ -258,6 +260,13 @@ class Facts:
             if sizes:
                 found.append((name, len(sizes), sum(sizes)))
         return found
+
+    @cached_property
+    def health(self) -> Health | None:
+        """Whether telemetry can be trusted; None where there is none."""
+        from telemetry.health import health
+
+        return health(self.repo, now=self.now) if self.days else None
 
     @cached_property
     def _suites(self) -> Suites:

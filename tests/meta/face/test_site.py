@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -152,6 +153,14 @@ def test_an_empty_repository_has_a_site_too(tmp_path: Path) -> None:
     assert "$0" not in index  # not measured is a dash
 
 
+def test_a_night_that_failed_says_which_step(tmp_path: Path) -> None:
+    root = world.commit(world.toy(tmp_path))
+    steps = {"agents": {"status": "done"}, "evals": {"status": "failed"}}
+    line = {"ts": "2026-11-18T04:00:00Z", "run_type": "night", "summary": {"steps": steps}, "metadata": {}}
+    world.put(root, HISTORY, json.dumps(line) + "\n")
+    assert "evals did not come through" in (built(root) / "index.html").read_text(encoding="utf-8")
+
+
 def test_pages_of_agents_that_are_gone_go(tmp_path: Path) -> None:
     root = world.commit(world.toy(tmp_path))
     world.put(root, "site/agents/gone.html", "old")
@@ -226,6 +235,21 @@ LOOKS = (
     Look(390, "light"),
     Look(390, "dark", ("color-contrast", "link-in-text-block", "scrollable-region-focusable")),
 )
+
+
+def test_the_keyboard_reaches_every_link_and_button_in_their_order(site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto((site / "index.html").as_uri())
+    wanted = page.evaluate(
+        "[...document.querySelectorAll('a[href], button, input, summary, [tabindex]')]"
+        ".filter(one => one.checkVisibility()).map(one => one.outerHTML)"
+    )
+    reached = []
+    for _ in wanted:
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.outerHTML"))
+    page.close()
+    assert reached == wanted
 
 
 def test_filters_stay_in_the_address_and_it_works_without_script(site: Path, browser: Any) -> None:
