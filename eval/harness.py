@@ -48,7 +48,7 @@ def run_suite(
     done = evaluate(repo, [target], options, build=build_any)
     if done.skipped:
         raise BadInput(f"{module}.{callable_spec}: {done.skipped[spec.name]}")
-    return done.agents[0].results
+    return [dict(row) for row in done.agents[0].results]
 
 
 def known(

@@ -145,11 +145,14 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 
 def _read(repo: Repo, path: Path) -> dict[str, Any]:
+    from eval.trials.results import result_rows
+
     try:
         stored: dict[str, Any] = load_json((repo / path).read_bytes())
-        rows, _, metadata = stored["results"], stored["summary"]["counted"], stored["metadata"]
+        rows, _, metadata = result_rows(repo / path, stored), stored["summary"]["counted"], stored["metadata"]
+        stored["results"] = rows
         fields = {"id", "trial", "score", "output"}
-        if len(metadata["suites"]) != 1 or not all(fields <= row.keys() for row in rows):
+        if rows is None or len(metadata["suites"]) != 1 or not all(fields <= row.keys() for row in rows):
             raise KeyError("results")
     except OSError as problem:
         raise BadInput(f"{path}: cannot be read ({problem.strerror})") from None

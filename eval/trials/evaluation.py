@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 
@@ -24,9 +26,18 @@ from eval.ledger.provenance import GitState, append_history, history, model_iden
 from eval.trials.journal import Journal
 from eval.trials.pool import Build, Job, run_all
 from eval.trials.progress import Progress
-from eval.trials.results import Summary, all_known, deliberation_rows, result_row, summarise
+from eval.trials.results import (
+    ROWS,
+    STREAMED,
+    RowFile,
+    Summary,
+    Sums,
+    all_known,
+    deliberation_rows,
+    result_row,
+)
 from eval.trials.shards import read_shards
-from eval.trials.trial import Trial
+from eval.trials.trial import Identity, Trial, from_row, to_row
 from telemetry import logger
 from telemetry.edge.files import Repo, write_atomic
 from telemetry.edge.records import plain
@@ -74,7 +85,7 @@ class Evaluated:
     """What came of a target."""
 
     target: Target
-    results: list[dict[str, Any]]
+    results: Sequence[Mapping[str, Any]]
     summary: Summary
     metadata: dict[str, Any]
 
@@ -103,10 +114,13 @@ class Evaluation:
     @property
     def lost(self) -> str:
         """How many trials infrastructure took, and what it said last."""
-        rows = [row for each in self.agents for row in each.results]
-        errors = [str(row["error"]) for row in rows if row["score"] is None]
-        last = f", last: {errors[-1]}" if errors else ""
-        return f"{len(errors)} of {len(rows)} trials failed by infrastructure{last}"
+        trials = errors = 0
+        last = ""
+        for row in chain.from_iterable(each.results for each in self.agents):
+            trials += 1
+            if row["score"] is None:
+                errors, last = errors + 1, f", last: {row['error']}"
+        return f"{errors} of {trials} trials failed by infrastructure{last}"
 
 
 def evaluate(
@@ -127,20 +141,23 @@ def evaluate(
     about = run.about(model_identity(model))
     if about["provider"] == "offline":
         run.skip_unknown()
-    jobs, trials = run.jobs(), list[Trial]()
-    with Journal(journal_path, about, resume=options.resume) if journal_path else nullcontext() as journal:
+    with (
+        tempfile.TemporaryDirectory(prefix="ratchet-eval-") as scratch,
+        Journal(journal_path or Path(scratch, "trials.jsonl"), about, resume=options.resume) as journal,
+    ):
         stopped = run_all(
-            jobs,
+            run.jobs(),
             model,
-            trials.append,
-            Progress("eval", len(jobs), quiet=options.quiet, max_usd=ask.max_usd),
+            run.see,
+            Progress("eval", run.planned, quiet=options.quiet, max_usd=ask.max_usd),
             concurrency=ask.at_once,
             journal=journal,
             judge=Judge(model, max_calls=options.judge_calls, seed=ask.seed),
             build=build,
         )
-        done = replace(run.written(trials, stopped, journal), reused=getattr(model, "reused", 0))
-        if journal and run.whole and not stopped and all(trial.counted for trial in trials):
+        kept = journal if journal_path else None
+        done = replace(run.written(journal.rows, stopped, kept), reused=getattr(model, "reused", 0))
+        if run.whole and not stopped and run.all_counted:
             journal.remove()
         return done
 
@@ -151,8 +168,10 @@ def merged(repo: Repo, targets: Sequence[Target], options: Options, folder: Path
     shards.check(run.about(shards.model))
     if shards.model["provider"] == "offline":
         run.skip_unknown()
-    stopped = shards.stopped or (shards.cut_short if len(shards.trials) < len(run.jobs()) else "")
-    return run.written([replace(trial, resumed=False) for trial in shards.trials], stopped)
+    stopped = shards.stopped or (shards.cut_short if len(shards.trials) < run.planned else "")
+    for trial in shards.trials:
+        run.see(replace(trial, resumed=False))
+    return run.written({trial.identity: to_row(trial) for trial in shards.trials}, stopped)
 
 
 class _Run:
@@ -163,6 +182,9 @@ class _Run:
         self.prompts, self.git, self.started = PromptSet(repo), GitState(repo), time.monotonic()
         noise = options.ask.offline_noise
         self.skipped: dict[str, str] = {}
+        self.kinds: dict[str, set[str | None]] = {}  # of errors, by agent
+        self.resumed: Counter[str] = Counter()
+        self.all_counted, self.asked_any, self.anything_new = True, False, False
         self.asked = {"split": options.split, "trials": options.trials, "offline_noise": noise}
 
     def skip_unknown(self) -> None:
@@ -172,14 +194,28 @@ class _Run:
             if cases and (why := unknown_offline(target.spec, self.prompts, cases[0].input)):
                 self.skipped[target.spec.name] = why
 
-    def jobs(self) -> list[Job]:
-        return [
+    @property
+    def planned(self) -> int:
+        """Trials to be run."""
+        graded = [target for target in self.targets if target.spec.name not in self.skipped]
+        return self.options.trials * sum(len(target.cases(self.options)) for target in graded)
+
+    def jobs(self) -> Iterator[Job]:
+        return (
             Job(ARM, self.prompts, target.spec, case, trial_no)
             for target in self.targets
             if target.spec.name not in self.skipped
             for trial_no in range(self.options.trials)
             for case in target.cases(self.options)
-        ]
+        )
+
+    def see(self, trial: Trial) -> None:
+        """Take note of a finished trial; the rest of it stands in the journal."""
+        self.kinds.setdefault(trial.agent, set()).add(trial.error_kind)
+        self.resumed[trial.agent] += trial.resumed
+        self.all_counted &= trial.counted
+        if trial.counted and trial.turns:
+            self.asked_any, self.anything_new = True, self.anything_new or not trial.resumed
 
     def about(self, model: Mapping[str, Any]) -> dict[str, Any]:
         """Everything that a trial's outcome may depend on: if any of it changes, a journal starts afresh."""
@@ -201,18 +237,17 @@ class _Run:
             "scoring_version": SCORING_VERSION,
         }
 
-    def written(self, trials: Sequence[Trial], stopped: str, journal: Journal | None = None) -> Evaluation:
+    def written(
+        self, rows: Mapping[Identity, Mapping[str, Any]], stopped: str, journal: Journal | None = None
+    ) -> Evaluation:
         """Results and deliberations per agent, one line of history, and the whole as a value."""
-        kinds: dict[str, set[str | None]] = {}
-        for trial in trials:
-            kinds.setdefault(trial.agent, set()).add(trial.error_kind)
-        self.skipped |= {agent: UNKNOWN_TASK for agent, own in kinds.items() if own == {"unknown_task"}}
+        unknown = {"unknown_task"}
+        self.skipped |= {agent: UNKNOWN_TASK for agent, own in self.kinds.items() if own == unknown}
         graded = [target for target in self.targets if target.spec.name not in self.skipped]
         done = Evaluation(
-            tuple(self._evaluated(target, trials) for target in graded), stopped, dict(self.skipped)
+            tuple(self._evaluated(target, rows) for target in graded), stopped, dict(self.skipped)
         )
-        asked = [trial for trial in trials if trial.counted and trial.turns]
-        if self.whole and asked and not (all(trial.resumed for trial in asked) and self._told(journal)):
+        if self.whole and self.asked_any and (self.anything_new or not self._told(journal)):
             self._remember(done, journal)
         return done
 
@@ -221,18 +256,45 @@ class _Run:
         lines = history(self.prompts.repo, "eval")
         return journal is None or any(line.metadata.get("journal") == journal.name for line in lines)
 
-    def _evaluated(self, target: Target, trials: Sequence[Trial]) -> Evaluated:
+    def _evaluated(self, target: Target, rows: Mapping[Identity, Mapping[str, Any]]) -> Evaluated:
+        """One agent's files and figures, trial by trial in the order of the suite: a large one is never held whole."""
         spec, options = target.spec, self.options
         cases = {case.id: case for case in target.cases(options)}
-        order = {case_id: place for place, case_id in enumerate(cases)}
-        own = [trial for trial in trials if trial.agent == spec.name]
-        own.sort(key=lambda trial: (order[trial.case_id], trial.trial_no))
+        out = self.prompts.repo / target.out_path
+        sums, alike = Sums(), dict[tuple[Any, ...], Trial]()
+
+        def lines() -> Iterator[tuple[dict[str, Any], Trial]]:
+            for case in cases.values():
+                for trial_no in range(options.trials):
+                    row = rows.get((ARM, spec.name, case.id, trial_no))
+                    if row is not None:
+                        trial = from_row(row)
+                        sums.add(trial, case)
+                        alike.setdefault(_seen_with(trial), trial)
+                        yield result_row(trial, case), trial
+
+        large = self.whole and len(cases) * options.trials > STREAMED
+        results: Sequence[Mapping[str, Any]] = RowFile(out.with_name(f"{out.stem}{ROWS}"))
+        with _spooled() as told:  # what was deliberated, while the rows are written
+
+            def row_of(row: dict[str, Any], trial: Trial) -> dict[str, Any]:
+                if self.whole:
+                    told.writelines(logger.encode(line) for line in deliberation_rows(trial))
+                return row
+
+            if large:
+                write_atomic(out.with_name(f"{out.stem}{ROWS}"), (_line(row_of(*one)) for one in lines()))
+            else:
+                results = [row_of(*one) for one in lines()]
+            if self.whole:
+                told.seek(0)
+                write_atomic(out.with_name(f"{out.stem}_deliberations.jsonl"), told)
         metadata = replay_metadata(
             self.git,
             suites={str(target.suite.path): target.suite.sha256},
             holdout_cases={str(target.suite.path): len(target.suite.part("holdout"))},
             prompts={path: self.prompts.sha256(path) for path in spec.prompt_paths},
-            seen=seen_in(own),
+            seen=seen_in(list(alike.values())),
             seed=options.ask.seed,
             run_type="eval",
             agent=spec.name,
@@ -240,17 +302,16 @@ class _Run:
             prompt_hash=self.prompts.hash(spec),
             suite_pinned=target.suite.pinned,
             **self.asked,
-            resumed=sum(trial.resumed for trial in own),
+            resumed=self.resumed[spec.name],
         )
-        rows = [result_row(trial, cases[trial.case_id]) for trial in own]
-        summary = summarise(own, len(cases) * options.trials, cases)
+        summary = sums.summary(len(cases) * options.trials, cases)
         if self.whole:
-            value = {"results": rows, "summary": plain(summary), "metadata": metadata}
-            out = self.prompts.repo / target.out_path
+            named = f"{out.stem}{ROWS}" if large else results
+            value = {"results": named, "summary": plain(summary), "metadata": metadata}
             write_atomic(out, orjson.dumps(value, default=str, option=_FORMAT))
-            lines = b"".join(logger.encode(row) for trial in own for row in deliberation_rows(trial))
-            write_atomic(out.with_name(f"{out.stem}_deliberations.jsonl"), lines)
-        return Evaluated(target, rows, summary, metadata)
+            if not large:
+                out.with_name(f"{out.stem}{ROWS}").unlink(missing_ok=True)  # of a run before
+        return Evaluated(target, results, summary, metadata)
 
     def _remember(self, done: Evaluation, journal: Journal | None) -> None:
         figures = {
@@ -271,3 +332,17 @@ class _Run:
         if journal is not None:
             about["journal"] = journal.name
         append_history(self.prompts.repo, "eval", summary, about)
+
+
+def _spooled() -> IO[bytes]:
+    return tempfile.SpooledTemporaryFile(max_size=1 << 20)
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(row, default=str, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def _seen_with(trial: Trial) -> tuple[Any, ...]:
+    """What the metadata tells of a trial."""
+    warmth = tuple(turn.get("temperature") for turn in trial.turns)
+    return (trial.model, trial.model_answered, trial.provider, trial.price_list_version, warmth)

@@ -15,7 +15,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from telemetry import logger
 from telemetry.edge.errors import Stopped
 
 Identity = tuple[Any, ...]  # of a trial
-Rows = dict[Identity, dict[str, Any]]
 
+BLOCK = 1 << 16  # bytes read at a time; most rows are shorter
 MAX_AGE_S = 20 * 3600  # since its last line; what was left over from yesterday is not part of tonight
 
 
@@ -35,25 +36,68 @@ def key_of(about: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def entries(data: bytes) -> tuple[dict[str, Any], Rows, dict[Identity, list[dict[str, Any]]]]:
-    """The first line of a journal, its rows, and the requests of trials that never ended.
+class Rows(Mapping[Identity, dict[str, Any]]):
+    """The rows of a journal by trial, read when asked for: of a large suite only their places are held."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._places: dict[Identity, int] = {}
+
+    def put(self, identity: Identity, offset: int) -> None:
+        self._places[identity] = offset
+
+    def __getitem__(self, identity: Identity) -> dict[str, Any]:
+        import orjson
+
+        offset, line = self._places[identity], b""
+        while not line.endswith(b"\n"):
+            block = os.pread(self._file, BLOCK, offset + len(line))
+            line += block[: block.find(b"\n") + 1] or block
+        return dict(orjson.loads(line)["row"])
+
+    def __iter__(self) -> Iterator[Identity]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What stands in a journal: its first line, its rows, and the requests of trials that never ended.
 
     Of a trial that was run again the last row counts, of a torn line nothing.
     """
-    import orjson
 
-    first, *lines = data[: data.rfind(b"\n") + 1].splitlines()
-    rows: Rows = {}
-    lost: dict[Identity, list[dict[str, Any]]] = {}
-    for entry in map(orjson.loads, lines):
-        identity = tuple(entry["identity"])
-        if "sent" in entry:
-            lost.setdefault(identity, []).append(entry["sent"])
-        else:
-            lost.pop(identity, None)
-            if entry["row"] is not None:
-                rows[identity] = entry["row"]
-    return dict(orjson.loads(first)), rows, lost
+    head: Mapping[str, Any]
+    rows: Rows
+    lost: Mapping[Identity, list[dict[str, Any]]]
+    size: int  # of its whole lines
+
+    @classmethod
+    def of(cls, descriptor: int) -> Entries:
+        import orjson
+
+        head: dict[str, Any] = {}
+        rows, lost, size = Rows(descriptor), dict[Identity, list[dict[str, Any]]](), 0
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            file.seek(0)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                entry = orjson.loads(line)
+                if not size:
+                    head = dict(entry)
+                else:
+                    identity = tuple(entry["identity"])
+                    if "sent" in entry:
+                        lost.setdefault(identity, []).append(entry["sent"])
+                    else:
+                        lost.pop(identity, None)
+                        if entry["row"] is not None:
+                            rows.put(identity, size)
+                size += len(line)
+        return cls(head, rows, lost, size)
 
 
 def only_opened(path: Path) -> int | None:
@@ -77,26 +121,28 @@ class Journal:
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool = True) -> None:
         self.path, self.key = path, key_of(about)
         self.began, self.name = "", ""
-        self.rows: Rows = {}
-        self.lost: dict[Identity, list[dict[str, Any]]] = {}  # of whichever run left the file
         file = only_opened(path)
         if file is None:
             raise Stopped(f"{path}: another run is at work on this; wait for it to end")
-        self._file = file
+        self._file, self.rows = file, Rows(file)
         fresh = time.time() - os.fstat(self._file).st_mtime <= MAX_AGE_S
-        read = self._read()
-        keep = read if resume and fresh else 0
-        self.rows = self.rows if keep else {}
-        os.ftruncate(self._file, keep)
-        self.resumed = keep > 0
-        if not self.resumed:
+        found = self._read()
+        self.lost = {} if found is None else dict(found.lost)  # of whichever run left the file
+        self.resumed = found is not None and found.head["journal"] == self.key and resume and fresh
+        self._size = found.size if found is not None and self.resumed else 0
+        os.ftruncate(self._file, self._size)
+        if found is not None and self.resumed:
+            self.rows, self.name, self.began = found.rows, found.head["name"], found.head["began"]
+        else:
             self.began, self.name = logger.utc_now(), os.urandom(8).hex()
             head = {"journal": self.key, "began": self.began, "name": self.name, "about": dict(about)}
             self._write(head)
 
     def add(self, identity: Identity, row: Mapping[str, Any] | None) -> None:
         """Put one finished trial on record; it counts as done once this returns. None: it will have to run again."""
-        self._write({"identity": identity, "row": row})
+        place = self._write({"identity": identity, "row": row})
+        if row is not None:
+            self.rows.put(identity, place)
 
     def sends(self, identity: Identity, sent: Mapping[str, Any]) -> None:
         """Put a request on record that is about to leave."""
@@ -131,22 +177,17 @@ class Journal:
         """Let go of the file; the next run may resume from it."""
         os.close(self._file)
 
-    def _read(self) -> int:
-        """Load the rows that belong to our key; returns how many bytes of the file are whole lines of them."""
-        with os.fdopen(os.dup(self._file), "rb") as file:
-            file.seek(0)
-            data = file.read()
+    def _read(self) -> Entries | None:
+        """What a run before left here; None where that is not one of ours."""
         try:
-            head, rows, self.lost = entries(data)
-            name, began = str(head["name"]), str(datetime.fromisoformat(head["began"]))
-        except (ValueError, KeyError, TypeError, IndexError):  # not one of ours: begin again
-            return 0
-        if head.get("journal") != self.key:
-            return 0
-        self.rows, self.name, self.began = rows, name, began
-        return data.rfind(b"\n") + 1
+            found = Entries.of(self._file)
+            datetime.fromisoformat(found.head["began"])
+            return found if isinstance(found.head["name"], str) and "journal" in found.head else None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
 
-    def _write(self, entry: Mapping[str, Any]) -> None:
+    def _write(self, entry: Mapping[str, Any]) -> int:
+        """Append a line; returns where it begins."""
         line = logger.encode(entry)
         try:
             written = os.write(self._file, line)
@@ -154,3 +195,5 @@ class Journal:
             raise OSError(problem.errno, problem.strerror, str(self.path)) from None
         if written != len(line):  # a full disk takes what still fits
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        self._size += written
+        return self._size - written

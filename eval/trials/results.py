@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, overload
 
 import orjson
 
@@ -27,6 +29,8 @@ _SHOWN = (  # of a trial, in its row
     *("ok", "score", "latency_ms", "cost_usd", "cost_source", "tokens_in", "tokens_out", "tokens_thinking"),
     *("error", "error_kind", "run_id", "prompt_hash"),
 )
+STREAMED = 5_000  # trials of an agent from which on its rows stand in a file of their own
+ROWS = "_rows.jsonl"  # how its name ends
 _DELIBERATED = ("output", "ok", "score", "reasons", "error", "error_kind")  # of a trial, in its deliberation
 
 
@@ -114,48 +118,116 @@ def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
             yield {**base, "level": "turn", "turn": number, **turn}
 
 
-def summarise(trials: Sequence[Trial], planned: int, cases: Mapping[str, Case]) -> Summary:
-    """The figures of one agent."""
-    counted = [trial for trial in trials if trial.counted]
-    called = [trial for trial in trials if trial.turns]
-    marked = [trial.rubric for trial in counted if trial.rubric]
-    errors = Counter(str(trial.error_kind) for trial in trials if not trial.counted)
-    missing = errors.total() + planned - len(trials)
-    by_mark = grouped(marked, lambda one: one.scores)
-    by_tag = grouped(counted, lambda trial: cases[trial.case_id].tags)
-    tokens_in, tokens_out = (
-        None if (total := _known_sum(getattr(trial, name) for trial in called)) is None else int(total)
-        for name in ("tokens_in", "tokens_out")
-    )
-    return Summary(
-        planned=planned,
-        **plain(_rates(counted)),
-        success_rate=_mean(float(trial.ok is True) for trial in counted),
-        empty_rate=_mean(
-            float(passes(case.expect, [], case.threshold))
-            for case in (cases[trial.case_id] for trial in counted)
-        ),
-        errors=errors.total(),
-        errors_by_kind=dict(sorted(errors.items())),
-        own_errors_by_kind=dict(sorted(Counter(t.error_kind for t in counted if t.error_kind).items())),
-        not_run=planned - len(trials),
-        inconclusive=missing > MAX_ERROR_SHARE * planned,
-        overall_score=_mean(one.overall_score for one in marked),
-        passed_all_mandatory=_mean(float(one.passed_all_mandatory) for one in marked),
-        rubric={name: _mean(one.scores[name] for one in own) for name, own in by_mark.items()},
-        by_tag={tag: _rates(own) for tag, own in by_tag.items()},
-        by_split={
-            name: _rates([trial for trial in counted if cases[trial.case_id].split == name])
-            for name in splits(cases.values())
-        },
-        empty_baseline=empty_baseline(cases.values()),
-        p50_latency_ms=_percentile([trial.latency_ms for trial in counted], 0.50),
-        p95_latency_ms=_percentile([trial.latency_ms for trial in counted], 0.95),
-        cost_usd=_known_sum(trial.cost_usd for trial in called),
-        unpriced=sum(trial.cost_usd is None for trial in called),
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-    )
+class Sums:
+    """An agent's trials as they are added up: numbers only, so that a large suite takes little memory."""
+
+    def __init__(self) -> None:
+        self.seen = self.passed = self.empty = self.unpriced = self.called = self.mandatory = 0
+        self.errors: Counter[str] = Counter()
+        self.own_errors: Counter[str] = Counter()
+        self.scores, self.latencies, self.costs, self.overall = (array("d") for _ in range(4))
+        self.rubric: dict[str, array[float]] = {}
+        self.by_tag: dict[str, tuple[Counter[str], array[float]]] = {}
+        self.by_split: dict[str, tuple[Counter[str], array[float]]] = {}
+        self.tokens: dict[str, int | None] = {"tokens_in": 0, "tokens_out": 0}
+
+    def add(self, trial: Trial, case: Case) -> None:
+        """One more trial."""
+        self.seen += 1
+        if trial.turns:
+            self.called += 1
+            self.unpriced += trial.cost_usd is None
+            if trial.cost_usd is not None:
+                self.costs.append(trial.cost_usd)
+            for name, total in self.tokens.items():
+                used = getattr(trial, name)
+                self.tokens[name] = None if total is None or used is None else total + used
+        if not trial.counted:
+            self.errors[str(trial.error_kind)] += 1
+            return
+        if trial.error_kind:
+            self.own_errors[trial.error_kind] += 1
+        self.passed += trial.ok is True
+        self.empty += passes(case.expect, [], case.threshold)
+        self.scores.append(trial.score or 0.0)
+        self.latencies.append(trial.latency_ms)
+        groups = [(self.by_tag, tag) for tag in case.tags] + [(self.by_split, case.split)]
+        for group, name in groups:
+            counts, scores = group.setdefault(name, (Counter(), array("d")))
+            counts["passed"] += trial.ok is True
+            scores.append(trial.score or 0.0)
+        if trial.rubric:
+            self.overall.append(trial.rubric.overall_score)
+            self.mandatory += trial.rubric.passed_all_mandatory
+            for name, mark in trial.rubric.scores.items():
+                self.rubric.setdefault(name, array("d")).append(mark)
+
+    def summary(self, planned: int, cases: Mapping[str, Case]) -> Summary:
+        """The figures of the agent, by now."""
+        counted, nobody = len(self.scores), (Counter[str](), array("d"))
+
+        def rates(counts: Counter[str], scores: array[float]) -> Rates:
+            return Rates(len(scores), counts["passed"], _mean(scores))
+
+        def share(number: int, of: int) -> float | None:
+            return round(number / of, 6) if of else None
+
+        return Summary(
+            planned=planned,
+            **plain(rates(Counter(passed=self.passed), self.scores)),
+            success_rate=share(self.passed, counted),
+            empty_rate=share(self.empty, counted),
+            errors=self.errors.total(),
+            errors_by_kind=dict(sorted(self.errors.items())),
+            own_errors_by_kind=dict(sorted(self.own_errors.items())),
+            not_run=planned - self.seen,
+            inconclusive=self.errors.total() + planned - self.seen > MAX_ERROR_SHARE * planned,
+            overall_score=_mean(self.overall),
+            passed_all_mandatory=share(self.mandatory, len(self.overall)),
+            rubric={name: _mean(marks) for name, marks in sorted(self.rubric.items())},
+            by_tag={tag: rates(*own) for tag, own in sorted(self.by_tag.items())},
+            by_split={name: rates(*self.by_split.get(name, nobody)) for name in splits(cases.values())},
+            empty_baseline=empty_baseline(cases.values()),
+            p50_latency_ms=_percentile(self.latencies, 0.50),
+            p95_latency_ms=_percentile(self.latencies, 0.95),
+            cost_usd=round(math.fsum(self.costs), 9) if self.costs and not self.unpriced else None,
+            unpriced=self.unpriced,
+            tokens_in=self.tokens["tokens_in"] if self.called else None,
+            tokens_out=self.tokens["tokens_out"] if self.called else None,
+        )
+
+
+def result_rows(path: Path, document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
+    """The rows of a results file, or of the file of rows that it names beside itself; None if it has neither."""
+    named = document.get("results")
+    if isinstance(named, list):
+        return named
+    if not isinstance(named, str) or named != f"{path.stem}{ROWS}":
+        return None
+    beside = path.with_name(named)
+    return RowFile(beside) if beside.exists() else None
+
+
+@dataclass(frozen=True, slots=True)
+class RowFile(Sequence[Mapping[str, Any]]):
+    """Rows in a file, one a line, read when they are looked at."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        with self.path.open("rb") as file:
+            yield from map(orjson.loads, file)
+
+    def __len__(self) -> int:
+        with self.path.open("rb") as file:
+            return sum(1 for _ in file)
+
+    @overload
+    def __getitem__(self, at: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+        return list(self)[at]
 
 
 def unread(trials: Iterable[Mapping[str, Any] | Trial]) -> str:
@@ -164,12 +236,13 @@ def unread(trials: Iterable[Mapping[str, Any] | Trial]) -> str:
     def part(trial: Mapping[str, Any] | Trial, name: str) -> Any:
         return trial.get(name) if isinstance(trial, Mapping) else getattr(trial, name)
 
-    answered = [trial for trial in trials if part(trial, "score") is not None]
-    bad = [str(part(trial, "error")) for trial in answered if part(trial, "error_kind") == "parse"]
-    if not bad:
-        return ""
-    first = clean(cut(bad[0], MAX_PREVIEW)[0]).replace("\n", " ")
-    return f"{len(bad)} of {len(answered)} answers could not be read (first: {first})"
+    answered, bad, first = 0, 0, ""
+    for trial in trials:
+        answered += part(trial, "score") is not None
+        if part(trial, "score") is not None and part(trial, "error_kind") == "parse":
+            bad += 1
+            first = first or clean(cut(str(part(trial, "error")), MAX_PREVIEW)[0]).replace("\n", " ")
+    return f"{bad} of {answered} answers could not be read (first: {first})" if bad else ""
 
 
 def _as_json(value: Any) -> str:
@@ -195,21 +268,10 @@ def grouped(items: Iterable[T], names: Callable[[T], Iterable[str]]) -> dict[str
     return dict(sorted(groups.items()))
 
 
-def _rates(trials: Sequence[Trial]) -> Rates:
-    passed = sum(trial.ok is True for trial in trials)
-    return Rates(len(trials), passed, _mean(trial.score or 0.0 for trial in trials))
-
-
 def _mean(values: Iterable[float]) -> float | None:
     """None of nothing: an undefined rate is not zero."""
     known = list(values)
     return round(math.fsum(known) / len(known), 6) if known else None
-
-
-def _known_sum(values: Iterable[float | None]) -> float | None:
-    """None if nothing is known, or anything is not."""
-    known = all_known(values)
-    return round(math.fsum(known), 9) if known else None
 
 
 def _percentile(values: Sequence[float], share: float) -> float | None:

@@ -84,7 +84,7 @@ class Shards:
 
 def read_shards(repo: Repo, folder: Path) -> Shards:
     """Read every shard below a folder (relative to the root); they have to be of one configuration."""
-    from eval.trials.journal import entries, key_of
+    from eval.trials.journal import Entries, key_of
     from eval.trials.trial import from_row
 
     abouts: dict[str, Mapping[str, Any]] = {}
@@ -92,9 +92,10 @@ def read_shards(repo: Repo, folder: Path) -> Shards:
     for file in sorted((repo / folder).rglob("shard-*-of-*.jsonl")):
         if match := _FILE.fullmatch(file.name):
             try:
-                head, rows, _ = entries(file.read_bytes())
-                found[int(match[1]), int(match[2])] = [from_row(row) for row in rows.values()]
-                abouts[key_of(head["about"])] = head["about"]
+                with file.open("rb") as opened:
+                    left = Entries.of(opened.fileno())
+                    found[int(match[1]), int(match[2])] = [from_row(row) for row in left.rows.values()]
+                abouts[key_of(left.head["about"])] = left.head["about"]
             except (OSError, ValueError, KeyError, TypeError, IndexError) as problem:
                 raise BadInput(f"{file}: not a shard ({problem})") from None
     parts = {of for _, of in found}

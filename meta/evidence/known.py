@@ -14,6 +14,7 @@ from typing import Any
 
 from agents.manifest import AgentSpec
 from eval.grading.suite import load_suite
+from eval.trials.results import result_rows
 from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo, read_again
 from telemetry.edge.records import load_json
 
@@ -50,8 +51,8 @@ def tune_results(repo: Repo, spec: AgentSpec, prompt_hash: str | None = None) ->
     """From the latest results file; nothing if it is missing, or measured another prompt than `prompt_hash`."""
     document = read_json(repo, RESULTS / f"{spec.name}.json") or {}
     measured = (document.get("metadata") or {}).get("prompt_hash")
-    rows = document.get("results")
-    if not isinstance(rows, list) or prompt_hash not in (None, measured):
+    rows = result_rows(repo / RESULTS / f"{spec.name}.json", document)
+    if rows is None or prompt_hash not in (None, measured):
         return TuneResults()
     suite = load_suite(repo, spec.eval_suite, allow_unpinned=True) if spec.eval_suite else None
     return summed_up(rows, {case.id for case in suite.part("tune")} if suite else ())

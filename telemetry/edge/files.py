@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +29,17 @@ def _settled(changed_ns: int) -> bool:
     return time.time_ns() - changed_ns > (100_000_000 if changed_ns % 1_000_000_000 else 2_000_000_000)
 
 
-def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
-    """Replace `path` whole or not at all, if `durable` also across a power cut; its directory is made if need be."""
+def write_atomic(path: Path, data: str | bytes | Iterable[bytes], *, durable: bool = True) -> None:
+    """Replace `path` whole or not at all, if `durable` also across a power cut; its directory is made if need be.
+
+    Data in parts is written as it comes.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with scratch.open("wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
+            parts = [data.encode()] if isinstance(data, str) else [data] if isinstance(data, bytes) else data
+            file.writelines(parts)
             file.flush()
             if durable:
                 os.fsync(file.fileno())

@@ -16,9 +16,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from agents.manifest import load_manifest
 from eval import harness, replay
+from eval.trials import evaluation
+from meta.evidence.known import tune_results
 from telemetry import logger
 from telemetry.edge import cli
+from telemetry.edge.files import Repo
 from tests.worlds import eval_checkout, world
 from tests.worlds.loopback import Loopback, Reply, Request, chat, error
 
@@ -291,6 +295,30 @@ def test_shards_merged_are_what_one_run_gives(checkout: Path, endpoint: Loopback
         assert now["metadata"].keys() == before["metadata"].keys()
         assert (checkout / f"eval/results/{name}_deliberations.jsonl").exists()
     assert len((checkout / "eval/history.jsonl").read_text().splitlines()) == 1
+
+
+def test_rows_of_a_large_suite_stand_in_a_file_beside_the_summary_and_readers_find_them(
+    checkout: Path, endpoint: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
+    small = result(checkout, "alpha")
+    known = tune_results(Repo(checkout), load_manifest(Repo(checkout)).agent("alpha"))
+    monkeypatch.setattr(evaluation, "STREAMED", 5)
+    assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
+    large = result(checkout, "alpha")
+    beside = checkout / "eval/results/alpha_rows.jsonl"
+    assert large["results"] == beside.name
+    rows_there = [json.loads(line) for line in beside.read_text().splitlines()]
+    assert outcomes({"results": rows_there}) == outcomes(small)
+    for timed in ("p50_latency_ms", "p95_latency_ms"):
+        del large["summary"][timed], small["summary"][timed]
+    assert large["summary"] == small["summary"]
+    assert replay.main(["eval/results/alpha.json", "--quiet"]) == cli.OK
+    found = tune_results(Repo(checkout), load_manifest(Repo(checkout)).agent("alpha"))
+    assert found == known and found.failures
+    monkeypatch.setattr(evaluation, "STREAMED", 5_000)
+    assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
+    assert not beside.exists() and outcomes(result(checkout, "alpha")) == outcomes(small)
 
 
 def test_shards_that_ran_out_of_budget_are_no_whole_run(

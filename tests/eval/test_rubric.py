@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from eval.grading.graders import Part
 from eval.grading.rubric import GATES, rubric
+from eval.grading.suite import Case
 from eval.trials import results
 from eval.trials.progress import Progress
 
@@ -93,10 +95,21 @@ def test_percentiles_are_those_of_numpy(values: list[float], share: float) -> No
     assert found == pytest.approx(numpy.percentile(values, share * 100), abs=1e-3)
 
 
-def test_an_unknown_cost_makes_the_sum_unknown_not_smaller() -> None:
-    assert results._known_sum([0.1, None]) is None
-    assert results._known_sum([]) is None
-    assert results._known_sum([0.1, 0.2]) == pytest.approx(0.3)
+@pytest.mark.parametrize(
+    ("costs", "total"), [([0.1, None], None), ([], None), ([0.1, 0.2], 0.3), ([0.0], 0.0)]
+)
+def test_an_unknown_cost_makes_the_sum_unknown_not_smaller(
+    costs: list[float | None], total: float | None
+) -> None:
+    case, sums = Case("a", {}, ({"grader": "exact", "value": 1},)), results.Sums()
+    asked = {"turns": ({},), "counted": True, "score": 1.0, "ok": True, "rubric": None, "error_kind": None}
+    for cost in costs:
+        told: Any = SimpleNamespace(**asked, cost_usd=cost, latency_ms=1.0, tokens_in=5, tokens_out=None)
+        sums.add(told, case)
+    summary = sums.summary(3, {"a": case})
+    assert summary.cost_usd == (None if total is None else pytest.approx(total))
+    assert (summary.unpriced, summary.not_run) == (costs.count(None), 3 - len(costs))
+    assert (summary.tokens_in, summary.tokens_out) == (5 * len(costs) or None, None)
 
 
 class Terminal(io.StringIO):
