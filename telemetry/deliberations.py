@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge import cli
 from telemetry.edge.files import Repo
-from telemetry.edge.text import MAX_RATIONALE, clean, cut
+from telemetry.edge.text import MAX_PREVIEW, MAX_RATIONALE, clean, cut
 from telemetry.read.rows import Window, quoted, window_of, with_window_flags
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ def told(one: Deliberation) -> str:
     score = None if one.graded is None else one.graded.get("score")
     facts = [one.ts, one.agent, one.source, one.task_id or "", one.model or "", f"{len(one.turns)} turns"]
     facts += [f"score {score}"] if score is not None else []
-    said = one.rationale or (f"failed: {one.error_kind}" if one.error_kind else "said nothing of why")
+    answered = f"answered {cut(one.output or 'nothing that was kept', MAX_PREVIEW)[0]}"
+    said = one.rationale or (f"failed: {one.error_kind}" if one.error_kind else answered)
     return "\n".join([f"{one.run_id}  {', '.join(filter(None, facts))}", *clean(said).splitlines(), ""])
 
 
