@@ -166,6 +166,17 @@ def test_a_run_with_nothing_to_propose_opens_nothing_and_says_why(
     assert told in ran.summaries["produce"]
 
 
+def test_what_would_not_succeed_is_not_run_and_a_pause_starts_no_job(night: Night) -> None:
+    script(night, "backtest", "put(os.environ['TEST_STORE'] + '/spent', '')\noutput('demoted=false\\n')\n")
+    repo.write(night.tree, "meta/preflight.py", "raise SystemExit(2)")
+    night.start()
+    ran = night.run("prompt_backtest", "schedule")
+    assert (ran.results, ran.requests) == ({"produce": "failure"}, {}), ran.log
+    assert not (night.store / "spent").exists()
+    paused = night.run("prompt_backtest", "schedule", variables={"RATCHET_PAUSE": "holidays"})
+    assert paused.results == {}, paused.log
+
+
 # Everything that differs, whatever the rules say, put in the place of what was packed as soon as that is there.
 SMUGGLE = """
 import subprocess, time

@@ -40,7 +40,7 @@ def test_a_night_too_large_for_one_machine_is_run_in_parts_and_decided_as_if_it_
     assert ran.results["plan"] == ran.results["record"] == "success", ran.log
     assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
     parts = {path.name for path in (night.store / "artifacts").glob("shard-*/*")}
-    assert parts == {"events.jsonl", "shard-1-of-2.jsonl", "shard-2-of-2.jsonl"}
+    assert parts == {"events.jsonl", "texts.jsonl", "shard-1-of-2.jsonl", "shard-2-of-2.jsonl"}
     form = KINDS["ab_champion"]
     decided = json.loads(night.diff(form.branch)[f"{form.report}.json"])
     assert decided["status"] == "complete"

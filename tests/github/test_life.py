@@ -203,6 +203,7 @@ def test_a_night_whose_links_repeat_nothing_then_its_promotion_merged_then_rever
     assert patch.proposing == {"produce": "success"}, patch.log
     assert "the script found nothing patched" in patch.summaries["produce"]
 
+    night.hub.merge(opened(night, "critiques")["number"])
     number = opened(night)["number"]
     night.hub.merge(number, how="squash")
     repo.git(night.tree, "pull", "-q", "origin", night.default)

@@ -92,6 +92,16 @@ def test_an_action_has_one_version_in_all_workflows() -> None:
     assert all(len(versions) == 1 for versions in pins(path.read_text() for path in FILES).values())
 
 
+@pytest.mark.parametrize("path", sorted(GITHUB.glob("workflows/*.yml")), ids=lambda path: path.stem)
+def test_a_job_that_has_the_model_key_heeds_the_kill_switch(path: Path) -> None:
+    """Its own condition does, or that of the job without which it does not run."""
+    jobs = yaml.safe_load(path.read_text())["jobs"]
+    heeding = {name for name, job in jobs.items() if "RATCHET_PAUSE" in str(job.get("if"))}
+    for name, job in jobs.items():
+        if "secrets.OPENAI_API_KEY" in yaml.safe_dump(job.get("steps", [])):
+            assert name in heeding or job.get("needs") in heeding, name
+
+
 def test_a_schedule_without_dispatch_is_a_problem() -> None:
     head, _, rest = GOOD.partition("  workflow_dispatch:")
     text = head + "permissions:" + rest.partition("permissions:")[2]
