@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from telemetry.edge.files import working_in
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-_FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "OTEL_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = (
     "1"  # a script that a test rewrites within a second is run as it is now
