@@ -147,7 +147,7 @@ class Retirement:
 class ABTest:
     """When a challenger is promoted."""
 
-    alpha: float = 0.015
+    alpha: float = 0.02
     min_effect: float = 0.01
     trials: int = 3  # rounds in one night: trials per case and arm
     rounds: int = 15  # in all, over as many nights as it takes

@@ -6,13 +6,14 @@
   known) has to stand `CLEAR_Z` of its own standard errors above the null, else a few lucky kinds of case decided.
 - A challenger that looks **hopeless** at the end of a round is dropped. The champion's archived evals halve the noise
   of that look; they can drop a challenger, never help one win. Stopping for whatever reason costs no validity.
-- What is proven is **finished**: a fresh pass over all cases, whose mean has to agree. Its interval is what a reviewer
-  reads, because an estimate that stopped when it looked good overstates.
+- What is proven is **finished**: a fresh pass over all cases, whose mean has to be above the null, and with which the
+  gain has to be as clear as before: half of what luck has proven, mostly early, ends here. Its interval is what a
+  reviewer reads, because an estimate that stopped when it looked good overstates.
 
 Cases come without replacement within a round. For a fixed bet that only lowers the expected wealth (Maclaurin: the
 product of values drawn without replacement expects at most the same power of their mean), and simulated nulls whose
-effects differ by case or family are promoted in 0.2-1.2 % of tests (`make bench`). A rule of this kind was published
-as PACE (arXiv 2606.08106).
+effects differ by case or family are promoted in less than 1 % of tests (`make bench`). A rule of this kind was
+published as PACE (arXiv 2606.08106).
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import ceil, log, sqrt
+from math import ceil, inf, log, sqrt
 from statistics import fmean
+from types import MappingProxyType
 from typing import Literal
 
 from eval.ab.sequential import LOWER_SHARE, PairedTest, interval
@@ -36,7 +38,7 @@ Archive = Callable[[Case], "float | None"]  # the champion's mean score in earli
 Verdict = Literal["promote", "keep", "continue", "blocked", "inconclusive"]
 
 CHAMPION, CHALLENGER = "champion", "challenger"
-ALPHA = 0.015
+ALPHA = 0.02
 PASSES = 3  # trials per arm and case of the finishing pass
 MARGIN_ALPHA = 0.07  # which the finishing pass halves: an arm at the margin looks worse in it as often as not
 MARGIN_PASSES = 5  # so that it seldom looks so of an equal arm, which stands only one margin above the limit
@@ -65,6 +67,7 @@ class Rules:
     )
     min_effect: float = 0.01
     margin: float = 0.0  # 0: has to be better; else: has to be not worse than by this much
+    either: bool = False  # whether it is worse is asked as well: nothing is dropped for want of hope
     passes: int = PASSES
     min_cases: int = 10
     seed: int = 0
@@ -135,11 +138,11 @@ class Match:
         self.test = PairedTest(
             self.rules.rounds * len(cases),
             self.alpha,
-            null or self.rules.min_effect,
+            0.0 if self.rules.either else null or self.rules.min_effect,
             [self.weights[case] for case in cases],
             self.rules.min_cases,
             null=null,
-            futility_z=FUTILITY_Z + bool(null),
+            futility_z=inf if self.rules.either else FUTILITY_Z + bool(null),
         )
         self.rounds, self.calls, self.dropped = 0, 0, ""
         self.scores: dict[Case, list[tuple[float, float]]] = defaultdict(list)
@@ -170,6 +173,8 @@ class Match:
     def end_round(self) -> None:
         """The look between two rounds."""
         self.rounds += 1
+        if self.rules.either:
+            return
         means = self._means()
         archived = {
             case: fmean(b for _, b in pairs) - known
@@ -205,6 +210,8 @@ class Match:
             return self._finished(known)
         if self.open:
             return replace(known, reason=f"undecided after {self.rounds} of {self.rules.rounds} rounds")
+        if self.rules.either and self.test.decision == "keep":
+            return replace(known, verdict="keep", reason="worse, beyond reasonable doubt")
         unshown = f"all rounds used, not shown to be {self.rules.claim}"
         return replace(known, verdict="keep", reason=self.dropped or self.test.reason or unshown)
 
@@ -228,7 +235,9 @@ class Match:
             for agent, own in sorted(by_agent.items())
             if clearly_worse(own, self.rules.margin)
         ]
-        if known.mean <= (-self.rules.margin or self.rules.min_effect):
+        # An equal arm stands only one margin above the limit: there the fresh pass's mean is enough.
+        clear = bool(self.rules.margin) or self._clear(self.fresh)
+        if known.mean <= -self.rules.margin or not clear:
             return replace(known, verdict="keep", reason="a fresh pass over all cases did not confirm it")
         if harmed:
             return replace(
@@ -249,22 +258,31 @@ class Match:
         reach = FAMILY_Z * error * sqrt(count / (count - 1))
         return replace(known, families=count, robust=(max(-1.0, mean - reach), min(1.0, mean + reach)))
 
-    def _clear(self) -> bool:
-        """Whether the gain holds across families, not in a few of them."""
-        means = self._means()
+    def _clear(self, fresh: Mapping[Case, Sequence[float]] = MappingProxyType({})) -> bool:
+        """Whether the gain of all pairs, of a fresh pass too, holds across families, not in a few of them."""
+        seen = {
+            case: [*(b - a for a, b in self.scores.get(case, ())), *fresh.get(case, ())]
+            for case in self.cases
+        }
+        means = {case: fmean(own) for case, own in seen.items() if own}
+        weights = {case: self.weights[case] * len(seen[case]) for case in means}
         many = len({self.rules.family(case) for case in means}) >= LEAST_FAMILIES
-        mean, error = self._across(means, self.rules.family) if many else self._across(means)
+        mean, error = self._across(means, self.rules.family if many else None, weights)
         return mean + self.rules.margin >= CLEAR_Z * error
 
     def _across(
-        self, means: Mapping[Case, float], group: Callable[[Case], object] = lambda case: case
+        self,
+        means: Mapping[Case, float],
+        group: Callable[[Case], object] | None = None,
+        weights: Mapping[Case, float] | None = None,
     ) -> tuple[float, float]:
-        """Weighted mean of the cases' means, and its standard error with groups as what varies."""
-        total = sum(self.weights[case] for case in means)
-        mean = sum(self.weights[case] * found for case, found in means.items()) / total if means else 0.0
+        """Weighted mean of the cases' means, and its standard error with groups (none: cases) as what varies."""
+        weights = weights or self.weights
+        total = sum(weights[case] for case in means)
+        mean = sum(weights[case] * found for case, found in means.items()) / total if means else 0.0
         parts: dict[object, float] = defaultdict(float)
         for case, found in means.items():
-            parts[group(case)] += self.weights[case] * (found - mean)
+            parts[group(case) if group else case] += weights[case] * (found - mean)
         return mean, sqrt(sum(part * part for part in parts.values())) / total if means else 0.0
 
 

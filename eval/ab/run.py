@@ -68,6 +68,7 @@ class Comparison:
                 min_cases=settings.min_cases,
                 seed=settings.seed,
                 margin=test.margin,
+                either=bool(settings.against),
                 family=family.__getitem__,
             ),
             plan.evidence.archive(),

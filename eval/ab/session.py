@@ -39,6 +39,7 @@ ASIDE = SCRATCH / "ab_against.jsonl"
 JOURNAL = SCRATCH / "ab_test.jsonl"  # kept after the run: the same night again costs no call
 SHARDS = RESULTS / "ab_shards"
 NOTHING = "nothing to compare"
+AGAINST_ALPHA = 0.1  # of a person's own change: 0.02 of it to "worse", which is what they want to be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,8 @@ def settings_of(night: Night, manifest: Manifest) -> Settings:
     """What the manifest says, unless told otherwise."""
     given = {name: value for name, value in night.settings.items() if value is not None}
     given |= {"seed": night.ask.seed, "offline_noise": night.ask.offline_noise}
+    if given.get("against"):
+        given.setdefault("alpha", AGAINST_ALPHA)
     settings = replace(Settings(**asdict(manifest.ab_test)), **given)
     if not 0 < settings.alpha <= 0.5:
         raise BadInput(f"--alpha {settings.alpha}: must lie between 0 and 0.5")

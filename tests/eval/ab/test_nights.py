@@ -151,7 +151,8 @@ def test_a_persons_own_change_is_compared_with_a_revision_and_nothing_is_carried
     arm = only(json.loads(capsys.readouterr().out))
     assert (arm["variant"], arm["verdict"]) == ("tree", "promote") and world.tree(root) == before
     (root / world.PROMPT).write_text("# solver\nskill: 0.3\n")
-    assert ab_testing.main(ask) == cli.FOUND  # a proven regression
+    assert ab_testing.main(ask) == cli.FOUND
+    assert "worse, beyond reasonable doubt" in capsys.readouterr().out
     assert ab_testing.main(["--root", str(root), "--against", "nowhere"]) == cli.BAD_INPUT
     assert "--against nowhere: no such revision" in capsys.readouterr().err
     assert not turns(root)

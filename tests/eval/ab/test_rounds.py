@@ -74,6 +74,28 @@ def test_a_promotion_that_a_fresh_pass_does_not_confirm_is_kept_out() -> None:
     assert (found.verdict, found.mean) == ("keep", -1.0) and "did not confirm" in found.reason
 
 
+def test_early_luck_is_undone_by_a_fresh_pass_that_is_hardly_better() -> None:
+    match = Match(CASES)
+    for at, case in enumerate(CASES):
+        match.add(case, 0.0, float(at % 3 > 0))
+        if match.proven:
+            break
+    assert match.proven and len(match.scores) < len(CASES) / 2
+    for at, case in list(enumerate(CASES)) * match.passes:
+        gain = (0.1, -1.0, 1.0)[at % 3]
+        match.finish(case, max(0.0, -gain), max(0.0, gain))
+    found = match.result()
+    assert found.mean > 0 and found.verdict == "keep" and "did not confirm" in found.reason
+
+
+def test_who_asks_either_way_is_told_that_it_is_worse() -> None:
+    draw = arms(0.8, 0.6)
+    assert play(draw, CASES[:60], Rules(alpha=0.1)).ci_high > 0  # dropped for want of hope, and nothing known
+    worse = play(draw, CASES[:60], Rules(alpha=0.1, either=True))
+    assert worse.ci_high < 0 and worse.reason == "worse, beyond reasonable doubt"
+    assert play(arms(0.6, 0.8), CASES[:60], Rules(alpha=0.1, either=True)).verdict == "promote"
+
+
 def test_a_gain_that_harms_one_agent_is_blocked_and_names_it() -> None:
     cases = [(agent, str(i)) for agent in ("gauge", "tide") for i in range(40)]
     good, bad = arms(0.2, 0.9), arms(0.8, 0.5)
