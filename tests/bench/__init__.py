@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SEED = 0  # of what is simulated: `python -m tests.bench rounds --seed 3` draws other worlds
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -1,16 +1,23 @@
-"""`python -m tests.bench [area ...]`: everything measured, area by area; exit 1 when a target is missed."""
+"""`python -m tests.bench [area ...] [--seed N]`: everything measured, area by area; exit 1 when a target is missed."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
 from pathlib import Path
 
 from telemetry.edge.cli import wrapped
+from tests import bench
 from tests.bench import Row
 
 
-def main(wanted: list[str]) -> int:
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("areas", nargs="*", metavar="area")
+    parser.add_argument("--seed", type=int, default=0, help="of what is simulated")
+    args = parser.parse_args(argv)
+    bench.SEED, wanted = args.seed, args.areas
     known = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
     for area in set(wanted) - set(known):
         print(f"error: no such area: {area} (there are: {', '.join(known)})", file=sys.stderr)

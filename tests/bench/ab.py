@@ -183,11 +183,18 @@ def main() -> list[Row]:
         low, high = limits[name]
         target = f">= {low:.0%}, cases <= {use[name]:.0%}" if low else f"<= {high:.1%}"
         ok = low <= promoted <= high and used <= use[name]
-        row(f"promoted, true effect {name}", promoted, f"{by_means:.1%}", target, ok, f", cases {used:.0%}")
+        row(
+            f"the paired test alone, true effect {name}: promoted",
+            promoted,
+            f"{by_means:.1%}",
+            target,
+            ok,
+            f", cases {used:.0%}",
+        )
     cells = null_cells()
     worst = max(cells, key=lambda name: cells[name])
     row(
-        f"worst of {len(cells)} null cells ({worst})",
+        f"the paired test alone, worst of {len(cells)} null cells ({worst})",
         cells[worst],
         "",
         f"<= {ALPHA:.0%}",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.ledger.levels import Pass, changes
+from tests import bench
 from tests.bench import Row
 
 Floats = NDArray[np.float64]
@@ -55,7 +56,7 @@ def nights(rng: np.random.Generator, rates: Floats, count: int, first: int = 0) 
 
 def found(fall: float, within: int, shape: str, *, seed: int, count: int = DRIFTS, cases: int = 120) -> float:
     """The share of drifts found within so many nights, the first one at the new level included."""
-    rng, hits = np.random.default_rng(seed), 0
+    rng, hits = np.random.default_rng(seed + 1000 * bench.SEED), 0
     for _ in range(count):
         rates = rng.beta(*DIFFICULTY, cases)
         after = SHAPES[shape](rates, fall, rng)
@@ -68,7 +69,7 @@ def false_alarms(
     *, seed: int, years: int = YEARS, cases: int = 120, difficulty: tuple[float, float] = DIFFICULTY
 ) -> float:
     """Alarms a year of twenty agents whose level never changes."""
-    rng, alarms = np.random.default_rng(seed), 0
+    rng, alarms = np.random.default_rng(seed + 1000 * bench.SEED), 0
     for _ in range(years):
         series = nights(rng, rng.beta(*difficulty, cases), 365)
         alarms += sum(change.fell for change in changes(series, cases))

@@ -16,6 +16,7 @@ from meta.worth.assessment import MIN_N, REWARD_FLOOR
 from meta.worth.evidence import CONVINCED, against
 from telemetry.read.field import WINDOW
 from telemetry.read.intervals import mean_upper_bound
+from tests import bench
 from tests.bench import Row
 
 YEAR, WEEK, RUNS = 365, 7, 4
@@ -56,14 +57,14 @@ def flagged(rule: Rule, days: Sequence[Sequence[float]], after: int = 0) -> int 
 
 def year(rule: Rule, agents: int, seed: str, **world: Any) -> float:
     """The share of good agents that are flagged within a year."""
-    rng = random.Random(seed)
+    rng = random.Random(f"{bench.SEED} {seed}" if bench.SEED else seed)
     hit = [flagged(rule, list(good(rng, YEAR, **world))) for _ in range(agents)]
     return sum(day is not None for day in hit) / agents
 
 
 def found_after(agents: int, seed: str, before: int, strength: float) -> list[float]:
     """In how many weeks dead agents are found, counted from their death."""
-    rng, weeks = random.Random(seed), []
+    rng, weeks = random.Random(f"{bench.SEED} {seed}" if bench.SEED else seed), []
     for _ in range(agents):
         alive = list(good(rng, before, strength))
         day = flagged(by_days, [*alive, *[[0.0] * RUNS] * 300], before)
