@@ -217,11 +217,13 @@ def finding() -> str:
 
 
 def wrapped(text: str, hang: str = "") -> str:
-    """A line that fits the terminal: wrapped between words at 80 to 120 columns; a pipe gets 80."""
+    """A line that fits the terminal, wrapped between words at 80 to 120 columns; a pipe gets the line as it is."""
     import shutil
     from textwrap import fill
 
-    width = max(80, min(120, shutil.get_terminal_size((80, 24)).columns)) if sys.stdout.isatty() else 80
+    if not sys.stdout.isatty():
+        return text
+    width = max(80, min(120, shutil.get_terminal_size((80, 24)).columns))
     return fill(text, width, subsequent_indent=hang, break_on_hyphens=False, break_long_words=False)
 
 

@@ -291,7 +291,7 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
         "evals": "watcher 50 %, idler 25 %",
         "drift": "no drift in 2 agents, nights compared: 1",
         "A/B": "promote watcher B 851c909 (+50.0 points)",
-        "rollup": "760 runs of 2 agents tonight",
+        "rollup": "793 runs of 2 agents tonight",
         "critiques": "No issue in 1 critique",
         "proposals": f"1 new challenger: idler B {proposed[:7]}",
         "retirement": "1 retirement candidate: idler",
