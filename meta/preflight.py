@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from meta.publish import kinds
 from meta.pulls.settings import SECRETS, VARIABLES, Check, Level, of_repository
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 def checks(repo: Repo, kind: str = "") -> Iterator[Check]:
     """Everything that is known to stop a run of that kind (any), or is worth knowing; nothing asked costs a cent."""
     from agents.manifest import load_manifest
+    from meta.publish import kinds
 
     if os.environ.get("RATCHET_PAUSE"):
         yield Check(Level.BAD, "pause", "RATCHET_PAUSE is set", f"{VARIABLES} > RATCHET_PAUSE > Delete")

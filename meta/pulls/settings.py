@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from meta.publish.kinds import Kind
-from meta.pulls.hub import Hub, HubRefused, from_environment
-from telemetry.branch.remote import BRANCH
 from telemetry.edge.text import code
+
+if TYPE_CHECKING:
+    from meta.publish.kinds import Kind
+    from meta.pulls.hub import Hub
 
 SECRETS: Final = "Settings > Secrets and variables > Actions > Secrets"
 VARIABLES: Final = "Settings > Secrets and variables > Actions > Variables"
@@ -58,6 +59,8 @@ def of_repository(kinds: Sequence[Kind]) -> Iterator[Check]:
             Level.NOTE, "GitHub", "not asked; set GITHUB_REPOSITORY=owner/name and HUB_TOKEN for that"
         )
         return
+    from meta.pulls.hub import HubRefused, from_environment
+
     hub = from_environment()
     try:
         about = hub.get("")
@@ -74,6 +77,8 @@ def of_repository(kinds: Sequence[Kind]) -> Iterator[Check]:
 
 def _allowed(hub: Hub, bot: bool) -> Iterator[Check]:
     """Whether a workflow may open pull requests; only an administrator's token may see that."""
+    from meta.pulls.hub import HubRefused
+
     if bot:
         yield Check(Level.OK, "pull requests", "are opened with BOT_TOKEN")
         return
@@ -101,6 +106,8 @@ def _labels(hub: Hub, kinds: Sequence[Kind]) -> Iterator[Check]:
 
 def _rules(hub: Hub, kinds: Sequence[Kind], default: str) -> Iterator[Check]:
     """Whether a ruleset or a protection keeps automation from its own branches, or lets anybody merge unread."""
+    from telemetry.branch.remote import BRANCH
+
     branches = {BRANCH: _HINDER_DATA} | {kind.branch: _HINDER_PULLS for kind in kinds if kind.branch}
     hindered = False
     for branch, hinder in branches.items():
