@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from telemetry.health import Health
 
 CURVES = 100  # comparisons whose evidence is worked out again, the newest
+MOST_CHECKED = 50_000_000  # bytes of a live log that is held to its schema for a page
 RECENT = 30  # days of rows behind the figures by case and by day
 _REMOTE = re.compile(
     r"^(?:https://(?:[^@/\s]+@)?|git@|ssh://git@)(github\.com)[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?$"
@@ -263,10 +264,12 @@ class Facts:
 
     @cached_property
     def health(self) -> Health | None:
-        """Whether telemetry can be trusted; None where there is none."""
+        """Whether telemetry can be trusted; None where there is none, or too much of it to look at for a page."""
         from telemetry.health import health
 
-        return health(self.repo, now=self.now) if self.days else None
+        log = self.repo / EVENTS
+        small = not log.exists() or log.stat().st_size <= MOST_CHECKED
+        return health(self.repo, now=self.now) if self.days and small else None
 
     @cached_property
     def _suites(self) -> Suites:
