@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -37,7 +37,7 @@ from eval.trials.results import (
     result_row,
 )
 from eval.trials.shards import read_shards
-from eval.trials.trial import Identity, Trial, from_row, to_row
+from eval.trials.trial import Identity, Trial, from_row
 from telemetry import logger
 from telemetry.edge.files import Repo, write_atomic
 from telemetry.edge.records import plain
@@ -156,7 +156,9 @@ def evaluate(
             build=build,
         )
         kept = journal if journal_path else None
-        done = replace(run.written(journal.rows, stopped, kept), reused=getattr(model, "reused", 0))
+        done = replace(
+            run.written(journal_trials(journal), stopped, kept), reused=getattr(model, "reused", 0)
+        )
         if run.whole and not stopped and run.all_counted:
             journal.remove()
         return done
@@ -171,7 +173,15 @@ def merged(repo: Repo, targets: Sequence[Target], options: Options, folder: Path
     stopped = shards.stopped or (shards.cut_short if len(shards.trials) < run.planned else "")
     for trial in shards.trials:
         run.see(replace(trial, resumed=False))
-    return run.written({trial.identity: to_row(trial) for trial in shards.trials}, stopped)
+    return run.written({trial.identity: trial for trial in shards.trials}.get, stopped)
+
+
+Find = Callable[[Identity], Trial | None]
+
+
+def journal_trials(journal: Journal) -> Find:
+    """Finds the trials of a journal, one at a time."""
+    return lambda identity: from_row(journal.rows[identity]) if identity in journal.rows else None
 
 
 class _Run:
@@ -237,15 +247,13 @@ class _Run:
             "scoring_version": SCORING_VERSION,
         }
 
-    def written(
-        self, rows: Mapping[Identity, Mapping[str, Any]], stopped: str, journal: Journal | None = None
-    ) -> Evaluation:
+    def written(self, find: Find, stopped: str, journal: Journal | None = None) -> Evaluation:
         """Results and deliberations per agent, one line of history, and the whole as a value."""
         unknown = {"unknown_task"}
         self.skipped |= {agent: UNKNOWN_TASK for agent, own in self.kinds.items() if own == unknown}
         graded = [target for target in self.targets if target.spec.name not in self.skipped]
         done = Evaluation(
-            tuple(self._evaluated(target, rows) for target in graded), stopped, dict(self.skipped)
+            tuple(self._evaluated(target, find) for target in graded), stopped, dict(self.skipped)
         )
         if self.whole and self.asked_any and (self.anything_new or not self._told(journal)):
             self._remember(done, journal)
@@ -256,7 +264,7 @@ class _Run:
         lines = history(self.prompts.repo, "eval")
         return journal is None or any(line.metadata.get("journal") == journal.name for line in lines)
 
-    def _evaluated(self, target: Target, rows: Mapping[Identity, Mapping[str, Any]]) -> Evaluated:
+    def _evaluated(self, target: Target, find: Find) -> Evaluated:
         """One agent's files and figures, trial by trial in the order of the suite: a large one is never held whole."""
         spec, options = target.spec, self.options
         cases = {case.id: case for case in target.cases(options)}
@@ -266,9 +274,8 @@ class _Run:
         def lines() -> Iterator[tuple[dict[str, Any], Trial]]:
             for case in cases.values():
                 for trial_no in range(options.trials):
-                    row = rows.get((ARM, spec.name, case.id, trial_no))
-                    if row is not None:
-                        trial = from_row(row)
+                    trial = find((ARM, spec.name, case.id, trial_no))
+                    if trial is not None:
                         sums.add(trial, case)
                         alike.setdefault(_seen_with(trial), trial)
                         yield result_row(trial, case), trial

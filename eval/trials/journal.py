@@ -55,6 +55,9 @@ class Rows(Mapping[Identity, dict[str, Any]]):
             line += block[: block.find(b"\n") + 1] or block
         return dict(orjson.loads(line)["row"])
 
+    def __contains__(self, identity: object) -> bool:
+        return identity in self._places
+
     def __iter__(self) -> Iterator[Identity]:
         return iter(self._places)
 

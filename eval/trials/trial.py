@@ -9,7 +9,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
@@ -25,7 +25,7 @@ from eval.grading.suite import Case
 from eval.trials.turns import Turn, turn_data
 from telemetry import logger
 from telemetry.edge.errors import BadInput
-from telemetry.edge.records import made, plain
+from telemetry.edge.records import plain
 from telemetry.edge.text import MAX_ERROR, cut
 from telemetry.logger import INFRASTRUCTURE
 from telemetry.record.run import error_kind
@@ -295,7 +295,10 @@ def to_row(trial: Trial) -> dict[str, Any]:
 
 
 def from_row(row: Mapping[str, Any]) -> Trial:
-    """The trial of a journal's row."""
-    scores = row["rubric"]
-    marks = None if scores is None else gated(scores)
-    return replace(made(Trial, {**row, "rubric": None}), rubric=marks, resumed=True)
+    """The trial of a journal's row; put together by hand, for a large suite is read back whole."""
+    told = {name: row[name] for name in _NAMES if name in row}
+    for name, kind in (("reasons", str), ("turns", dict)):
+        told[name] = tuple(map(kind, row[name]))
+    told["parts"] = tuple(Part(**one) for one in row["parts"])
+    told["rubric"] = None if row["rubric"] is None else gated(row["rubric"])
+    return Trial(**told, resumed=True)
