@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from telemetry import logger, rollup
 from telemetry.edge import cli
 from telemetry.edge.files import Repo, here
+from telemetry.edge.text import clean, logged
 from telemetry.read.rows import LAST_N, Window, window_of, with_window_flags
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def summarize(
     if summary["available"]:
         console.print(agents_table(summary, wide=console.width >= WIDE))
     for line in remarks(summary):
-        console.print(line, markup=False)
+        console.print(logged(clean(line)), markup=False)
     return summary
 
 
@@ -64,7 +65,7 @@ def agents_table(summary: dict[str, Any], wide: bool = True) -> Table:
         if wide:
             cells += [duration(figures["p99_latency_ms"]), money(figures["total_cost_usd"])]
             cells.append(figures["last_ts"][:16].replace("T", " "))
-        table.add_row(Text(name), *cells)
+        table.add_row(Text(logged(" ".join(clean(name).split()))), *cells)
     return table
 
 
