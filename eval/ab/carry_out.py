@@ -26,6 +26,7 @@ from eval.ledger.decisions import Decision, prepared
 from eval.ledger.provenance import add_once
 from eval.ledger.report import Form
 from eval.trials.journal import only_opened
+from telemetry import logger
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import MANIFEST, SCRATCH, Repo, write_atomic, write_json
 from telemetry.edge.records import load_json, plain
@@ -80,7 +81,7 @@ def carry_out(
         "body": files[form.markdown],
         "decisions": [plain(replace(one, report_sha256=digest)) for one in decided],
         "texts": dict(texts),
-        "history": remembered,
+        "history": None if remembered is None else logger.encode(remembered).decode(),
     }
     write_json(repo / pending(form), todo)
     _apply(repo, form, todo)
@@ -94,7 +95,7 @@ def finish_pending(repo: Repo, form: Form[R]) -> R | None:
         report = form.parsed(todo["report"])
         texts = {str(prompt): variants.checked_text(text, prompt) for prompt, text in todo["texts"].items()}
         fits = all(_still_fits(repo, plain(Decision(**one)), texts) for one in todo["decisions"])
-        if not isinstance(todo["body"], str) or not isinstance(todo["history"], dict | None):
+        if not isinstance(todo["body"], str) or not isinstance(todo["history"], str | None):
             raise TypeError("body or history is of another kind")
     except FileNotFoundError:
         return None

@@ -122,11 +122,11 @@ def history_row(run_type: RunType, summary: Mapping[str, Any], metadata: Mapping
     }
 
 
-def add_once(repo: Repo, row: Mapping[str, Any]) -> None:
-    """Add a line that a killed run may have added already."""
-    line, file = logger.encode(row), repo / HISTORY
-    if not file.exists() or line not in file.read_bytes():
-        logger.append(line, file)
+def add_once(repo: Repo, line: str) -> None:
+    """Add a line that a killed run may have added already; a line is known by its text."""
+    file = repo / HISTORY
+    if not file.exists() or line.encode() not in file.read_bytes():
+        logger.append(line.encode(), file)
 
 
 @dataclass(frozen=True, slots=True)
