@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from eval.ab import sequential as rule
 from eval.grading import suite as suites
 from telemetry.edge.files import here, working_in
-from tests.bench import Row
+from tests.bench import Row, harness
 from tests.worlds import eval_checkout, world
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 REPETITIONS = 2000
 CASES, TRIALS, ALPHA = 120, 3, 0.05
 DIFFICULTY = (1.4, 0.6)  # beta, mean 0.7: many cases nearly always right, some nearly never
-MAX_RATIO = 1.10  # of the wall time of a bare loop
+MAX_RATIO, MAX_EVAL_RATIO = 1.10, 1.05  # of the wall time of a bare loop
 YEARS = 10  # simulated, so that one lucky year proves nothing
 
 
@@ -200,14 +200,29 @@ def main() -> list[Row]:
         f"<= {ALPHA:.0%}",
         cells[worst] <= ALPHA,
     )
-    return [*rows, against_the_bare_loop()]
+    return [*rows, *against_the_bare_loop()]
 
 
-def against_the_bare_loop() -> Row:
-    """A whole A/B run of 400 cases x 2 arms against a bare SDK loop of as many calls, start-up included."""
-    from tests.bench import harness
+_SDK = """
+async def main():
+    from openai import AsyncOpenAI
+    client, slots = AsyncOpenAI(api_key="none", base_url=sys.argv[1]), asyncio.Semaphore(CONCURRENCY)
+    async def call(messages):
+        async with slots:
+            got = await client.chat.completions.create(
+                model="gpt-4.1-mini", messages=messages, temperature=0.2, max_tokens=1800, response_format=FORMAT
+            )
+            return json.loads(got.choices[0].message.content)
+    answers = await asyncio.gather(*map(call, questions(sys.argv[2])))
+    assert len(answers) == CALLS and all(answer["items"] for answer in answers)
 
-    bare, ours = [], []
+asyncio.run(main())
+"""
+
+
+def against_the_bare_loop() -> list[Row]:
+    """400 cases x 2 arms as an A/B run, and as many graded, beside a bare SDK loop of the calls; start-up included."""
+    bare, graded, ours = [], [], []
     with (
         harness.endpoint() as url,
         tempfile.TemporaryDirectory() as plain,
@@ -216,23 +231,30 @@ def against_the_bare_loop() -> Row:
         eval_checkout.make(Path(plain), harness.AGENTS, harness.CASES)
         _checkout(Path(night), harness.CASES)
         for _ in range(harness.ROUNDS):
-            bare.append(harness.used("-c", harness._GIVEN + harness._BARE, url, plain))
-            ours.append(
-                harness.used(
-                    *("-m", "eval.ab_testing", "--root", night, "--quiet", "--force", "--trials", "1"),
-                    url=url,
-                )
-            )
+            bare.append(harness.used("-c", harness._GIVEN + _SDK, url, plain))
+            graded.append(harness.used("-m", "eval.harness", "--root", plain, "--quiet", url=url))
+            asked = ("-m", "eval.ab_testing", "--root", night, "--quiet", "--force", "--trials", "1")
+            ours.append(harness.used(*asked, url=url))
             report = json.loads(Path(night, "meta/reports/ab_test_report.json").read_text())
             assert report["spend"]["calls"] == harness.CALLS, report["spend"]
+    what = f"{harness.CALLS} calls, {harness.CONCURRENCY} at a time, {harness.LATENCY_MS} ms away"
+    return [
+        _beside(f"{what}, as evals", graded, bare, MAX_EVAL_RATIO),
+        _beside(f"{what}, as an A/B night: decided, logged, reported", ours, bare, MAX_RATIO),
+    ]
+
+
+def _beside(what: str, ours: list[harness.Used], bare: list[harness.Used], most: float) -> Row:
     ratio = statistics.median(mine.wall_s / other.wall_s for mine, other in zip(ours, bare, strict=True))
+    wall, plain = (statistics.median(each.wall_s for each in side) for side in (ours, bare))
+    cpu, bare_cpu = (min(each.cpu_s for each in side) for side in (ours, bare))
     return Row(
-        f"{harness.CALLS} trials, {harness.CONCURRENCY} at a time, {harness.LATENCY_MS} ms: decided, logged, reported",
-        f"{statistics.median(each.wall_s for each in ours):.2f} s",
-        f"{statistics.median(each.wall_s for each in bare):.2f} s bare AsyncOpenAI",
+        what,
+        f"{wall:.2f} s, CPU {cpu:.2f} s",
+        f"{plain:.2f} s, CPU {bare_cpu:.2f} s: bare AsyncOpenAI",
         f"{ratio:.2f}",
-        f"<= {MAX_RATIO:.2f}",
-        ratio <= MAX_RATIO,
+        f"<= {most:.2f}",
+        ratio <= most,
     )
 
 
