@@ -83,7 +83,7 @@ for depth in range(3):
     os.setsid()
 os.environ.clear()
 sys.stdin.close(); sys.stdout.close()
-time.sleep(1.5)
+time.sleep(0.9)
 open({late!r}, "w")
 """
 
@@ -97,7 +97,7 @@ def test_nothing_survives_by_forking_twice(
     code = FORKS.format(waits=waits, late=str(late))
     ran = confine.run([sys.executable, "-c", code], root, 0.6, walls=walls)
     assert ran.outcome == (confine.TIMED_OUT if waits else confine.OK)
-    time.sleep(1.8)
+    time.sleep(1.0)
     assert not late.exists()
 
 
@@ -120,7 +120,7 @@ def test_it_does_not_outlive_whoever_holds_it_to_its_limit(
     root: Path, tmp_path_factory: pytest.TempPathFactory, walls: str
 ) -> None:
     outside = tmp_path_factory.mktemp("outside")
-    code = f"print('started', flush=True); import time; time.sleep(2); open({str(outside / 'late')!r}, 'w')"
+    code = f"print('started', flush=True); import time; time.sleep(1); open({str(outside / 'late')!r}, 'w')"
     runner = RUNNER.format(code=code, tree=str(root)).replace("confine\n", "confine\n" + walls, 1)
     env = {**os.environ, "TMPDIR": str(outside)}
     process = subprocess.Popen([sys.executable, "-c", runner], env=env)
@@ -129,7 +129,7 @@ def test_it_does_not_outlive_whoever_holds_it_to_its_limit(
         time.sleep(0.02)
     process.kill()
     process.wait()
-    time.sleep(2.5)
+    time.sleep(1.3)
     assert not (outside / "late").exists()
 
 
