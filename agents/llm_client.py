@@ -294,3 +294,8 @@ def _background_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="call_llm", daemon=True).start()
     return loop
+
+
+# A thread does not survive a fork: the child starts one of its own when it asks.
+os.register_at_fork(after_in_child=_background_loop.cache_clear)
+os.register_at_fork(after_in_child=_shared_model.cache_clear)

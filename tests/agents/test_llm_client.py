@@ -23,6 +23,7 @@ from telemetry.logger import log_event
 from telemetry.record import pricing
 from telemetry.record.run import instrument_agent_call_async
 from telemetry.texts import text_of
+from tests.worlds import children
 from tests.worlds.loopback import USAGE, Loopback, Reply, Request, as_json, chat, error
 
 KEY = "sk-test-0123456789abcdef0123456789"
@@ -603,6 +604,13 @@ def test_call_llm_answers_synchronously_and_finds_the_run_around_it(
     assert server.connections == 1
     call, run_row, _ = rows(root)
     assert (call["agent"], call["run_id"]) == ("reviewer", run_row["run_id"])
+
+
+def test_call_llm_answers_in_a_forked_process_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Loopback([chat('{"a": 1}')]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        call_llm(HELLO)  # its thread is not there in a child
+        assert children.run(lambda: 0 if call_llm(HELLO) == {"a": 1} else 1).code == 0
 
 
 def test_call_llm_inside_an_agent_is_under_the_budget_of_its_model() -> None:
