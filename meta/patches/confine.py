@@ -173,7 +173,9 @@ def secrets_present() -> list[str]:
 def _programs() -> list[str]:
     """Where this interpreter and what is installed for it stand, outside the usual places."""
     binaries = {str(Path(sys.executable).parent), str(Path(sys.executable).resolve().parent)}
-    return sorted({sys.prefix, sys.base_prefix, sys.exec_prefix} | binaries, key=len)
+    # An environment may borrow the packages of another one.
+    packages = {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
+    return sorted({sys.prefix, sys.base_prefix, sys.exec_prefix} | packages | binaries, key=len)
 
 
 def _die_with_us() -> None:

@@ -130,8 +130,8 @@ BREAK = "&#8203;"  # zero-width space: keeps `@`, `#`, `://` from being followed
 
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()!|~$])")
 _LINE_START = re.compile(r"^(\s*)([-+=](?=[-+=\s]|$)|\d+[.)](?=\s|$))")  # a list, a heading, a rule
-_REFERENCE = re.compile(r"\b(gh)-(?=\d)", re.IGNORECASE)
-_WWW = re.compile(r"\b(www)\.", re.IGNORECASE)
+_REFERENCE = re.compile(r"(?<![^\W_])(gh)-(?=\d)", re.IGNORECASE)  # an underscore before it is no letter
+_WWW = re.compile(r"(?<![^\W_])(www)\.", re.IGNORECASE)
 _BACKTICKS = re.compile(r"`+")
 
 
