@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from meta.publish import kinds
+from meta.pulls.settings import ALLOW, SECRETS, linked
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary
 from telemetry.edge.files import Repo
@@ -41,8 +42,8 @@ def outcome(form: kinds.Kind, facts: Mapping[str, str], standing: Mapping[str, A
             f"**The pull request could not be opened.** The branch `{form.branch}` may have been pushed all the same:",
             f"[open it by hand]({compare}).",
             "",
-            "The usual reason is a 403: allow it under Settings > Actions > General >"
-            " *Allow GitHub Actions to create and approve pull requests*, or set the secret `BOT_TOKEN`.",
+            f"The usual reason is that workflows may not: {linked(ALLOW)} (where it is greyed out, the organization's"
+            f" page of that name has it). Or set a token of your own: {linked(SECRETS)} > `BOT_TOKEN`.",
         ]
     elif facts.get("PR_NUMBER"):
         operation = facts.get("PR_OPERATION") or "opened"

@@ -18,6 +18,7 @@ SECONDS: Final = 30  # of one call
 MAX_BYTES: Final = 8 << 20  # of one answer
 PAGE: Final = 100
 TRIES: Final = 3  # of a question; what changes something is asked once
+WORKFLOW: Final = "github-actions[bot]"  # whom GitHub names for what GITHUB_TOKEN did
 PASSING: Final = frozenset({429, 500, 502, 503, 504})
 
 Row = dict[str, Any]

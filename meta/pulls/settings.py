@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge.text import code
@@ -17,7 +18,20 @@ if TYPE_CHECKING:
 SECRETS: Final = "Settings > Secrets and variables > Actions > Secrets"
 VARIABLES: Final = "Settings > Secrets and variables > Actions > Variables"
 RULES: Final = "Settings > Rules > Rulesets"
-ALLOW: Final = "Allow GitHub Actions to create and approve pull requests"
+ACTIONS: Final = "Settings > Actions > General"
+FEATURES: Final = "Settings > General > Features"
+_TICK: Final = "Allow GitHub Actions to create and approve pull requests"
+ALLOW: Final = f"{ACTIONS} > Workflow permissions > tick *{_TICK}* > Save"
+_PAGES: Final = {
+    SECRETS: "settings/secrets/actions",
+    VARIABLES: "settings/variables/actions",
+    RULES: "settings/rules",
+    ACTIONS: "settings/actions",
+    FEATURES: "settings#features",
+}
+OWNERS: Final = ".github/CODEOWNERS"
+_LATEST: Final = 100  # pull requests that are looked at for one that a workflow opened
+_MAY_NOT_SEE: Final = (403, 404)  # what GitHub answers a token that may not ask
 
 # Rules of a branch that keep a workflow from pushing to it; the data branch is only ever appended to.
 _HINDER_DATA = frozenset(
@@ -49,7 +63,17 @@ class Check:
     @property
     def markdown(self) -> str:
         """The same for a job summary."""
-        return f"**{self.what}**: {code(self.told, None)}" + (f" → {self.do}" if self.do else "")
+        return f"**{self.what}**: {code(self.told, None)}" + (f" → {linked(self.do)}" if self.do else "")
+
+
+def linked(do: str) -> str:
+    """Where to click, with a link to that page of the repository that the environment names."""
+    server, name = (
+        os.environ.get("GITHUB_SERVER_URL", "https://github.com"),
+        os.environ.get("GITHUB_REPOSITORY"),
+    )
+    page = next((words for words in _PAGES if do.startswith(words)), "")
+    return f"[{page}]({server}/{name}/{_PAGES[page]}){do.removeprefix(page)}" if page and name else do
 
 
 def of_repository(kinds: Sequence[Kind]) -> Iterator[Check]:
@@ -64,20 +88,32 @@ def of_repository(kinds: Sequence[Kind]) -> Iterator[Check]:
     hub = from_environment()
     try:
         about = hub.get("")
-        yield from _allowed(hub, os.environ.get("HAS_BOT_TOKEN") == "true")
-        if not about.get("has_issues", True):
-            yield Check(
-                Level.NOTE, "issues", "are off: nothing is told in the morning", "Settings > Features"
-            )
-        yield from _labels(hub, kinds)
-        yield from _rules(hub, kinds, str(about["default_branch"]))
     except HubRefused as problem:
         yield Check(Level.BAD, "GitHub", str(problem), "check GITHUB_REPOSITORY and HUB_TOKEN")
+        return
+    if not about.get("has_issues", True):
+        yield Check(Level.NOTE, "issues", "are off: nothing is told in the morning", FEATURES)
+    looks = {
+        "pull requests": partial(_allowed, hub, os.environ.get("HAS_BOT_TOKEN") == "true"),
+        "labels": partial(_labels, hub, kinds),
+        "branches": partial(_rules, hub, kinds, str(about["default_branch"])),
+        "owners": partial(_owners, hub),
+    }
+    for what, look in looks.items():
+        try:
+            yield from look()
+        except HubRefused as problem:
+            if problem.status in _MAY_NOT_SEE:
+                yield Check(Level.NOTE, what, f"this token may not see them ({problem.status})")
+            else:
+                yield Check(Level.BAD, "GitHub", str(problem), "run again later")
 
 
 def _allowed(hub: Hub, bot: bool) -> Iterator[Check]:
-    """Whether a workflow may open pull requests; only an administrator's token may see that."""
-    from meta.pulls.hub import HubRefused
+    """Whether a workflow may open pull requests. Only an administrator's token sees the setting; one that was opened
+    shows it as well.
+    """
+    from meta.pulls.hub import WORKFLOW, HubRefused
 
     if bot:
         yield Check(Level.OK, "pull requests", "are opened with BOT_TOKEN")
@@ -85,16 +121,31 @@ def _allowed(hub: Hub, bot: bool) -> Iterator[Check]:
     try:
         allowed = hub.get("actions/permissions/workflow")["can_approve_pull_request_reviews"]
     except HubRefused as problem:
-        if problem.status not in (403, 404):
+        if problem.status not in _MAY_NOT_SEE:
             raise
-        where = f"Settings > Actions > General: {ALLOW}"
-        yield Check(Level.NOTE, "pull requests", f"this token may not see whether they are allowed ({where})")
+        pulls = hub.get("pulls", state="all", per_page=_LATEST)
+        opened = next((one["number"] for one in pulls if one["user"]["login"] == WORKFLOW), None)
+        unseen = "whether workflows may open them cannot be seen with this token, and none has yet"
+        yield (
+            Check(Level.OK, "pull requests", f"a workflow opened #{opened}")
+            if opened
+            else Check(Level.NOTE, "pull requests", unseen, ALLOW)
+        )
         return
     if allowed:
         yield Check(Level.OK, "pull requests", "workflows may open them")
     else:
-        where = f"Settings > Actions > General > Workflow permissions > tick *{ALLOW}* > Save"
-        yield Check(Level.BAD, "pull requests", "workflows may not open them", where)
+        yield Check(Level.BAD, "pull requests", "workflows may not open them", ALLOW)
+
+
+def _owners(hub: Hub) -> Iterator[Check]:
+    """Whether those who have to look at what decides are people that GitHub knows: of others it asks nothing."""
+    wrong = [str(row["message"]).splitlines()[0] for row in hub.get("codeowners/errors")["errors"]]
+    if wrong:
+        told = f"{len(wrong)} lines ask nobody: {wrong[0]}"
+        yield Check(Level.NOTE, "owners", told, f"put your own handle or team into {OWNERS}")
+    else:
+        yield Check(Level.OK, "owners", f"{OWNERS} names people that GitHub knows")
 
 
 def _labels(hub: Hub, kinds: Sequence[Kind]) -> Iterator[Check]:
@@ -114,16 +165,18 @@ def _rules(hub: Hub, kinds: Sequence[Kind], default: str) -> Iterator[Check]:
         for rule in _of_branch(hub, branch):
             if rule["type"] in hinder:
                 hindered = True
-                number = rule.get("ruleset_id", "?")
+                number, above = rule.get("ruleset_id", "?"), rule.get("ruleset_source_type") == "Organization"
                 told = f"rule {rule['type']!r} of ruleset {number} keeps workflows from pushing to {branch}"
+                where = f"the organization's {RULES}" if above else RULES
                 yield Check(
-                    Level.BAD, "branches", told, f"{RULES} > {number} > Target branches > Exclude {branch}"
+                    Level.BAD, "branches", told, f"{where} > {number} > Target branches > Exclude {branch}"
                 )
     if not hindered:
         yield Check(Level.OK, "branches", "no rule keeps workflows from theirs")
     if not any(rule["type"] == "pull_request" for rule in _of_branch(hub, default)):
-        advice = f"{default} takes pushes without a pull request; to ask for one: {RULES} > New"
-        yield Check(Level.NOTE, "branches", advice)
+        yield Check(
+            Level.NOTE, "branches", f"{default} takes pushes without a pull request", f"{RULES} > New"
+        )
 
 
 def _of_branch(hub: Hub, branch: str) -> list[dict[str, Any]]:

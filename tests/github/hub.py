@@ -44,6 +44,7 @@ class Hub:
         self.pinned: list[int] = []
         self.may_open = True  # whether workflows may open pull requests
         self.rules: dict[str, list[str]] = {}  # branch -> types of the rules that apply to it
+        self.unknown_owners: list[str] = []  # of CODEOWNERS
         self.forbidden: set[str] = set()  # words of paths that it refuses with 403
         self._lock = threading.RLock()
         handler = type("Handler", (_Handler,), {"hub": self})
@@ -296,6 +297,13 @@ class Hub:
             "can_approve_pull_request_reviews": self.may_open,
         }
 
+    def get_owners(self, **_: Any) -> tuple[int, Any]:
+        wrong = [
+            {"kind": "Unknown owner", "message": f"Unknown owner: {name}\n\n  /x/ {name}"}
+            for name in self.unknown_owners
+        ]
+        return 200, {"errors": wrong}
+
     def get_labels(self, *, query: dict[str, str], **_: Any) -> tuple[int, Any]:
         return 200, _page([{"name": name} for name in sorted(self.labels)], query)
 
@@ -336,6 +344,7 @@ ROUTES: list[tuple[str, str, Callable[..., tuple[int, Any]]]] = [
     ("POST", rf"{_R}/actions/workflows/([\w.]+)/dispatches", Hub.post_dispatch),
     ("GET", f"{_R}/actions/runs", Hub.get_runs),
     ("GET", f"{_R}/actions/permissions/workflow", Hub.get_allowed),
+    ("GET", f"{_R}/codeowners/errors", Hub.get_owners),
     ("GET", f"{_R}/labels", Hub.get_labels),
     ("GET", rf"{_R}/rules/branches/(.+)", Hub.get_rules),
     ("POST", "/graphql", Hub.graphql),

@@ -10,8 +10,9 @@ import pytest
 
 from meta import preflight
 from meta.publish.kinds import KINDS
+from meta.pulls import settings
 from telemetry.edge import cli
-from tests.github.hub import Hub
+from tests.github.hub import BOT, Hub
 from tests.meta.pulls.place import as_in_a_workflow
 from tests.worlds import world
 from tests.worlds.loopback import Loopback, Reply, as_json, error
@@ -21,6 +22,10 @@ from tests.worlds.loopback import Loopback, Reply, as_json, error
 def hub(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     world.git(tmp_path, "init", "-q", "--bare", "remote.git")
     made = Hub(tmp_path / "remote.git")
+    nothing = world.git(made.bare, "hash-object", "-t", "tree", "-w", "/dev/null").strip()
+    world.git(
+        made.bare, "update-ref", "refs/heads/main", world.git(made.bare, "commit-tree", nothing).strip()
+    )
     as_in_a_workflow(made, monkeypatch)
     yield made
     made.close_down()
@@ -66,11 +71,39 @@ def test_each_setting_of_github_that_stops_a_run_names_its_page(
     )  # the data branch is everyone's
 
 
-def test_what_the_token_may_not_see_is_unknown_and_stops_nothing(
+def test_what_the_token_may_not_see_is_unknown_until_a_pull_request_shows_it(
     hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hub.may_open, hub.forbidden = False, {"actions/permissions"}
-    assert any("may not see" in line for line in looked(capsys, cli.OK)["note"])
+    hub.may_open, hub.forbidden = False, {"actions/permissions", "/labels", "/rules/"}
+    notes = looked(capsys, cli.OK)["note"]
+    (unseen,) = [line for line in notes if "cannot be seen with this token" in line]
+    assert "Workflow permissions > tick *Allow GitHub Actions" in unseen
+    assert {"labels", "branches"} <= {line.partition(":")[0] for line in notes}
+    hub.start("mine", "main", "A person's", "", "ann")
+    assert any("cannot be seen" in line for line in looked(capsys, cli.OK)["note"])
+    number = hub.start(KINDS["proposals"].branch, "main", "A workflow's", "", BOT)["number"]
+    found = looked(capsys, cli.OK)
+    assert any(f"a workflow opened #{number}" in line for line in found["ok"])
+    assert not any("cannot be seen" in line for line in found["note"])
+
+
+def test_owners_that_github_does_not_know_are_told(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    hub.unknown_owners = ["@ratchet-owners"]
+    (told,) = [line for line in looked(capsys, cli.OK)["note"] if line.startswith("owners")]
+    assert "Unknown owner: @ratchet-owners" in told and "into .github/CODEOWNERS" in told
+
+
+def test_a_page_of_the_settings_is_a_link_where_the_repository_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GITHUB_SERVER_URL", raising=False)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "owner/repo")
+    page = "https://github.com/owner/repo/settings/variables/actions"
+    assert (
+        settings.linked(f"{settings.VARIABLES} > X > Delete")
+        == f"[{settings.VARIABLES}]({page}) > X > Delete"
+    )
+    assert settings.linked("edit agents/manifest.yaml") == "edit agents/manifest.yaml"
 
 
 @pytest.mark.parametrize(
