@@ -152,8 +152,8 @@ def _first_screen(report: Report, new: Sequence[Found], known: Sequence[Found]) 
     if report.failed:
         failed = f"Failed tonight, their earlier words are kept: {_pairs(report.failed)}."
     return first_screen(
-        f"**{len(new)} new issues**, {_high(issue for _, issue in new)} of high severity; "
-        f"{len(known)} earlier ones are still there.",
+        f"**{len(new)} new issue{'s' * (len(new) != 1)}**, {_high(issue for _, issue in new)} of high severity"
+        + (f"; {len(known)} of earlier nights still there." if known else "."),
         "**If you merge:** only this report changes. The next proposals try to answer it; nothing goes live.",
         f"Critics asked {report.model.told}.",
         failed,

@@ -32,8 +32,6 @@ put("meta/decisions/2026-11-16-ab_champion-macro_watcher.json", {DECISION!r})
 output("promoted=true\\n")
 """
 DATA = 'put("telemetry/events.jsonl", "data stays out\\n")\n'
-DISABLED = repo.MANIFEST.replace("enabled: true", "enabled: false", 1)
-DISABLE = repo.decision("disable", "retirement", "macro_watcher")
 PATCHED = repo.FILES["agents/market/macro_watcher.py"].replace("sqrt(x)", "sqrt(abs(x))")
 
 
@@ -134,20 +132,6 @@ def assert_opened(night: Night, ran: Ran, kind: str, files: dict[str, str]) -> N
     assert "No BOT_TOKEN" in ran.log
 
 
-def test_the_weekly_report_leaves_a_draft_that_disables_alone(night: Night) -> None:
-    decision = "meta/decisions/2026-11-16-retirement-macro_watcher.json"
-    disable = f"put('agents/manifest.yaml', {DISABLED!r}); put({decision!r}, {DISABLE!r})\n"
-    asked = f"if sys.argv[1:] == ['--disable']:\n    {disable}else:\n    assert sys.argv[1:] == []\n"
-    script(night, "retirement", f"output('to_decide=1\\n')\n{asked}")
-    night.start()
-    ran = night.run("agent_retirement", inputs={"mode": "disable"})
-    assert_opened(night, ran, "retirement_disable", {"agents/manifest.yaml": DISABLED, decision: DISABLE})
-    tip = night.hub.tip(KINDS["retirement_disable"].branch)
-    ran = night.run("agent_retirement", "schedule")
-    assert_opened(night, ran, "retirement", {})
-    assert night.hub.tip(KINDS["retirement_disable"].branch) == tip
-
-
 @pytest.mark.parametrize(
     ("body", "result", "told"),
     [
@@ -196,8 +180,9 @@ def test_a_script_that_rewrites_the_rules_is_judged_by_those_of_main(night: Nigh
     """Whatever runs in the produce job may hand over anything; the publish job runs main's own code."""
     rules = "meta/publish/boundaries.py"
     loosen = f"put('{rules}', 'check_changes = lambda *_: []')\nput('.github/workflows/ci.yml', 'on: push')\n"
-    ran = ab_night(night, PROMOTE + loosen + SMUGGLE)
+    ran = ab_night(night, PROMOTE + loosen + DATA + SMUGGLE, TEST_HOSTILE="data")
     assert ran.proposing == {"produce": "success", "publish": "failure"}, ran.log
+    assert ran.results["record"] == "failure", ran.log
     assert (ran.requests, night.branches()) == ({}, {"main"})
     assert "refused by the guard" in ran.summaries["publish"]
     for path in (".github/workflows/ci.yml", rules):
@@ -223,6 +208,7 @@ def test_a_refused_pull_request_leaves_the_branch_and_the_link_to_open_it(night:
     assert ran.results["publish"] == "failure"
     assert night.branches() == {"main", "meta/prompt-ab-champion"}
     assert "/compare/main...meta/prompt-ab-champion?expand=1" in ran.summaries["publish"]
+    assert "/owner/repo/settings/actions) > Workflow permissions" in ran.summaries["publish"]
 
 
 def test_the_living_pull_request_is_updated_with_the_bot_token_and_no_script_sees_a_token(

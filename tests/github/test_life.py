@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +16,15 @@ import pytest
 from meta import audit
 from meta.publish.kinds import KINDS
 from telemetry.edge.files import Repo
-from tests.github.act_night import Night, Ran, small_tree, toy_tree
+from tests.github.act_night import Night, Ran, toy_tree
 from tests.github.hub import BOT
-from tests.github.test_act import BETTER, PROMOTE, script
 from tests.worlds import proposal_repo as repo
 from tests.worlds import world
 
 CHAMPION = KINDS["ab_champion"]
 DATA = "telemetry-data"
+ECHO = "agents/prompts/gauge_echo.md"
+REJECT = "/ratchet reject $(touch $TEST_STORE/pwned) `id`; ${{ github.token }}"
 
 
 @pytest.fixture
@@ -36,46 +40,14 @@ def opened(night: Night, kind: str = "ab_champion") -> dict[str, Any]:
 
 
 def on_the_data_branch(night: Night, log: str) -> list[dict[str, Any]]:
-    """The lines of a log, from all its segments."""
+    """The lines of a log, from all its segments that workflows pushed; a laptop's are sealed."""
     names = repo.git(night.remote, "ls-tree", "-r", "--name-only", DATA).split()
-    texts = (repo.git(night.remote, "show", f"{DATA}:{name}") for name in names if name.startswith(f"{log}/"))
+    names = [name for name in names if name.startswith(f"{log}/") and name.endswith(".jsonl")]
+    texts = (repo.git(night.remote, "show", f"{DATA}:{name}") for name in names)
     return [json.loads(line) for text in texts for line in text.splitlines()]
 
 
-def stub_report(verdict: str) -> str:
-    """The script of an A/B night writes a report that a claim can be read from."""
-    arm = {
-        "sha256": repo._sha256(BETTER),
-        "variant": "B",
-        "promoted": verdict == "promote",
-        "verdict": verdict,
-    }
-    arm |= {"effect": -0.02, "cases_used": 70}
-    test = {"prompt": "agents/prompts/macro_watcher.md", "arms": [arm]}
-    test |= {"champion_sha256": repo._sha256(repo.FILES["agents/prompts/macro_watcher.md"])}
-    return f"put('{CHAMPION.report}.json', {json.dumps({'tests': [test]})!r})\n"
-
-
-def decided(report: str) -> str:
-    """The promotion of these tests, with a decision that stands on that report."""
-    fresh = (
-        "import hashlib, json\n"
-        f"report = pathlib.Path('{CHAMPION.report}.json').read_bytes()\n"
-        "path = pathlib.Path('meta/decisions/2026-11-16-ab_champion-macro_watcher.json')\n"
-        "row = json.loads(path.read_text())\n"
-        "row['report_sha256'] = hashlib.sha256(report).hexdigest()\n"
-        "path.write_text(json.dumps(row))\n"
-    )
-    return report + PROMOTE + fresh
-
-
-def logged(source: str) -> str:
-    """A script that measures something."""
-    row = f"agent='macro_watcher', run_id='r', latency_ms=1.0, source='{source}'"
-    return f"from telemetry import logger\nlogger.log_event({row})\n"
-
-
-def comment(night: Night, number: int, body: str, by: str = "ann") -> Ran:
+def comment(night: Night, number: int, body: str, by: str = "ann", **more: str) -> Ran:
     """A person comments; GitHub starts the workflow."""
     night.hub.comment(number, body, by)
     happened = {
@@ -83,58 +55,7 @@ def comment(night: Night, number: int, body: str, by: str = "ann") -> Ran:
         "comment": {"body": body, "user": {"login": by}},
         "issue": {"number": number, "pull_request": {}},
     }
-    return night.run("commands", "issue_comment", happened=happened)
-
-
-def test_three_mornings_of_a_pull_request_that_a_person_tweaks_and_refuses_and_that_is_overtaken(
-    night: Night,
-) -> None:
-    small_tree(night.tree)
-    script(night, "ab_champion", decided(stub_report("promote")) + logged("ab_test"))
-    script(night, "critiques", logged("critique") + "output('to_tell=true\\n')\n")
-    night.start()
-    with ThreadPoolExecutor(2) as both:  # two runs at once lose no data
-        runs = [
-            both.submit(night.run, name, "schedule", TEST_ARTIFACTS=str(night.store / name))
-            for name in ("prompt_ab_test", "cross_critiques")
-        ]
-        results = [run.result() for run in runs]
-    for ran in results:
-        assert ran.results["record"] == ran.results["publish"] == "success", ran.log
-    assert {row["source"] for row in on_the_data_branch(night, "events")} == {"ab_test", "critique"}
-
-    number = opened(night)["number"]
-    with night.hub.desk() as desk:
-        repo.git(desk, "checkout", "-q", CHAMPION.branch)
-        repo.write(desk, "agents/prompts/macro_watcher.md", "My own words.\n")
-        repo.git(desk, "commit", "-qam", "my tweak")
-        repo.git(desk, "push", "-q", "origin", CHAMPION.branch)
-    tip = night.hub.tip(CHAMPION.branch)
-    again = night.run("prompt_ab_test", "schedule")
-    assert again.results["publish"] == "success", again.log
-    assert night.hub.tip(CHAMPION.branch) == tip
-    assert "was left as it is" in again.summaries["publish"]
-    assert "was left as it is" in night.hub.said(number)[0]
-
-    answered = comment(night, number, "/ratchet reject $(touch $TEST_STORE/pwned) `id`; ${{ github.token }}")
-    assert answered.results == {"answer": "success"}, answered.log
-    assert not (night.store / "pwned").exists()
-    assert night.hub.pulls[number]["state"] == "closed"
-    assert "will not come back" in night.hub.said(number)[-1]
-    (refused,) = on_the_data_branch(night, "rejections")
-    assert (refused["by"], refused["sha256"]) == ("ann", repo._sha256(BETTER))
-    assert comment(night, number, "Thanks!").results == {}
-
-    night.run("prompt_ab_test", "schedule")  # a stub heeds no refusal: it is opened anew
-    number = opened(night)["number"]
-    repo.write(night.tree, CHAMPION.schema, "{}")
-    script(night, "ab_champion", stub_report("keep") + "output('promoted=false\\n')\n")
-    night.commit("the retest loses")
-    lost = night.run("prompt_ab_test", "schedule")
-    assert lost.proposing == {"produce": "success", "publish": "success"}, lost.log
-    assert night.hub.pulls[number]["state"] == "closed"
-    assert "it lost: -2.0 points on 70 cases" in lost.summaries["publish"]
-    assert CHAMPION.branch not in night.branches()
+    return night.run("commands", "issue_comment", happened=happened, **more)
 
 
 def own_change(night: Night, text: str) -> dict[str, Any]:
@@ -148,12 +69,11 @@ def own_change(night: Night, text: str) -> dict[str, Any]:
     return night.hub.open("my-words") or night.hub.start("my-words", night.default, "My words", "", "ann")
 
 
-def reviewed(night: Night, pull: dict[str, Any], fork: bool = False) -> Ran:
+def reviewed(night: Night, pull: dict[str, Any], fork: bool = False, **more: str) -> Ran:
     head = {**pull["head"], "repo": {"full_name": "owner/repo", "fork": fork}}
     about = {"number": pull["number"], "head": head, "base": pull["base"]}
-    return night.run(
-        "prompt_review", "pull_request", happened={"number": pull["number"], "pull_request": about}
-    )
+    happened = {"number": pull["number"], "pull_request": about}
+    return night.run("prompt_review", "pull_request", happened=happened, **more)
 
 
 def test_ones_own_change_of_a_prompt_is_compared_in_one_comment_and_fails_only_when_proven_worse(
@@ -173,18 +93,76 @@ def test_ones_own_change_of_a_prompt_is_compared_in_one_comment_and_fails_only_w
     assert same.results == {"compare": "success", "comment": "success"}, same.log
     (said,) = night.hub.said(pull["number"])
     assert "no clear difference" in said
-    fork = reviewed(night, pull, fork=True)
-    assert fork.results == {"compare": "success"}, fork.log
-    assert "offline model" in fork.summaries["compare"]
+    own_change(night, world.BETTER + "\nBe briefer.\n")
+    hostile = reviewed(night, pull, TEST_HOSTILE="review")
+    assert hostile.results == {"compare": "success", "comment": "failure"}, hostile.log
+    assert night.hub.said(pull["number"]) == [said]
 
 
-def test_a_night_whose_links_repeat_nothing_then_its_promotion_merged_then_reverted(
+def test_three_mornings_with_everything_that_people_do_to_pull_requests(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy_tree(night.tree)
+    deaf = (night.tree / ECHO).read_text().replace("above: 0.18", "above: 9")
+    repo.write(night.tree, ECHO, deaf)  # it finds nothing in 120 days of sample
     world.with_agents_of(night.tree, monkeypatch)
     night.start()
-    ran = night.run("nightly", secrets={"BOT_TOKEN": "bot"})
+    first = night.run("nightly", secrets={"BOT_TOKEN": "bot"})
+    the_links_repeated_nothing(night, first)
+    for kind in ("critiques", "proposals"):
+        report_alone_is_told(night, first, kind)
+    assert promoted(night, first)
+    promotion, disabled = opened(night)["number"], KINDS["retirement_disable"]
+    inputs = asked_for(night, promotion, "/ratchet more", "up to round 15")
+    before = night.hub.tip(CHAMPION.branch)
+    tweak = tweaked(night)
+
+    # The second morning, all at once: a run meets a person's commit, another an agent that earns nothing, a comment.
+    proposals, retirement = opened(night, "proposals")["number"], partial(night.run, "agent_retirement")
+    tested, weekly, answered = at_once(night, inputs, retirement, partial(comment, night, proposals, REJECT))
+    refused_by_command(night, proposals, answered)
+    assert night.hub.tip(CHAMPION.branch) == tweak
+    assert "was left as it is" in tested.summaries["publish"]
+    assert "was left as it is" in night.hub.said(promotion)[-1]
+    report = opened(night, "retirement")
+    assert "Retirement candidates: `gauge_echo`" in weekly.requests[report["head"]["ref"]]["body"]
+    ran = night.run("agent_retirement", inputs={"mode": "disable"})
+    assert ran.proposing == {"produce": "success", "publish": "success"}, ran.log
+    request = ran.requests[disabled.branch]
+    assert (request["draft"], request["commit-message"]) == ("always-true", "Disable gauge_echo")
+    assert night.hub.tip(report["head"]["ref"]) == report["head"]["sha"]  # the weekly report stays as it is
+
+    inputs = asked_for(night, promotion, "/ratchet allow cost", "in spite of its cost")
+    explained(night, promotion)
+    repo.git(night.remote, "update-ref", f"refs/heads/{CHAMPION.branch}", before)  # they think better of it
+    night.hub.merge(promotion, how="squash")
+    for kind in ("critiques", "retirement_disable"):
+        night.hub.merge(opened(night, kind)["number"])
+
+    # The third: what was merged is justified and asked no more, what it overtook is taken back.
+    repo.git(night.tree, "pull", "-q", "origin", night.default)
+    found = {one.subject: one for one in audit.audit(Repo(night.tree))}
+    assert all(one.explained for one in found.values())
+    assert all("by meta/decisions/" in found[name].why for name in (world.PROMPT, "gauge_echo"))
+    tested, weekly = at_once(night, inputs, retirement)
+    assert "Nothing to propose" in tested.summaries["produce"]
+    assert "record" not in tested.results  # remembered through the data branch: no call, no new row
+    assert "gauge_echo is retired now" in night.hub.said(report["number"])[-1].replace("\\", "")
+    assert night.hub.pulls[report["number"]]["state"] == "closed"
+    assert report["head"]["ref"] not in night.branches()
+    from_a_fork(night)
+
+    night.hub.revert(promotion, why="Too many calls at night.")
+    last = night.run("prompt_ab_test", "schedule")
+    assert last.proposing == {"produce": "success"}, last.log
+    assert "B: not run, refused by ann" in last.log
+    refused = on_the_data_branch(night, "rejections")[-1]
+    assert (refused["by"], refused["why"]) == ("ann", "Too many calls at night.")
+    assert "Newly on record" in last.summaries["produce"]
+
+
+def the_links_repeated_nothing(night: Night, ran: Ran) -> None:
+    """Each agent ran once, each link took what the one before it had left, and the one issue tells of it."""
     assert "failure" not in ran.results.values(), ran.log
     runs = [row for row in on_the_data_branch(night, "events") if row["kind"] == "run"]
     fresh = [row["agent"] for row in runs if row["source"] == "runtime"]
@@ -193,36 +171,79 @@ def test_a_night_whose_links_repeat_nothing_then_its_promotion_merged_then_rever
     orchestrated = "= python -m agents.orchestrator: done at"
     assert ran.log.count(orchestrated) == 2  # by the critiques, by the proposals
     assert ran.log.count("= python -m meta.critique_loops: done at") == 1
-    for kind in ("critiques", "proposals"):
-        report_alone_is_told(night, ran, kind)
-    assert promoted(night, ran)
     (issue,) = [one for one in night.hub.issues.values() if "pull_request" not in one]
-    assert "Promote" in issue["body"] and issue["user"]["login"] == BOT
+    assert "Promote flood\\_watch B" in issue["body"] and issue["user"]["login"] == BOT
 
-    patch = night.run("sandbox_patch")  # the offline critics ask for rules, never for code
-    assert patch.proposing == {"produce": "success"}, patch.log
-    assert "the script found nothing patched" in patch.summaries["produce"]
 
-    night.hub.merge(opened(night, "critiques")["number"])
-    number = opened(night)["number"]
-    night.hub.merge(number, how="squash")
-    repo.git(night.tree, "pull", "-q", "origin", night.default)
-    (finding,) = [one for one in audit.audit(Repo(night.tree)) if one.subject == world.PROMPT]
-    assert finding.explained and "by meta/decisions/" in finding.why
-    second = night.run("prompt_ab_test", "schedule")
-    assert second.proposing == {"produce": "success"}, second.log
-    assert "Nothing to propose" in second.summaries["produce"]
-    assert (
-        "record" not in second.results
-    )  # what lost is remembered through the data branch: no call, no new row
+def at_once(night: Night, tested: Mapping[str, str], *others: Callable[[], Ran]) -> list[Ran]:
+    """The A/B test with these inputs and what happens meanwhile: all come through, and none loses another's data."""
 
-    night.hub.revert(number, why="Too many calls at night.")
-    third = night.run("prompt_ab_test", "schedule")
-    assert third.proposing == {"produce": "success"}, third.log
-    assert "B: not run, refused by ann" in third.log
+    def run(number: int, one: Callable[..., Ran]) -> Ran:
+        return one(TEST_ARTIFACTS=str(night.store / f"artifacts-{number}"))
+
+    rows = kept(night)
+    first = partial(night.run, "prompt_ab_test", inputs=tested)
+    with ThreadPoolExecutor(len(others) + 1) as all_of_them:
+        done = list(all_of_them.map(run, count(), [first, *others]))
+    for ran in done:
+        assert "failure" not in ran.results.values(), ran.log
+    told = [ran.summaries.get("record", "") for ran in done]
+    recorded = sum(int(number) for text in told for number in re.findall(r"(\d+) rows recorded", text))
+    assert kept(night) == rows + recorded
+    return done
+
+
+def kept(night: Night) -> int:
+    return sum(len(on_the_data_branch(night, log)) for log in ("events", "history"))
+
+
+def tweaked(night: Night) -> str:
+    """A person commits to the branch of the promotion; where it stands then."""
+    with night.hub.desk() as desk:
+        repo.git(desk, "checkout", "-q", CHAMPION.branch)
+        repo.write(desk, world.PROMPT, "My own words.\n")
+        repo.git(desk, "commit", "-qam", "my tweak")
+        repo.git(desk, "push", "-q", "origin", CHAMPION.branch)
+    return night.hub.tip(CHAMPION.branch)
+
+
+def refused_by_command(night: Night, number: int, answered: Ran) -> None:
+    """What was rejected is closed and on record, and its reason was run by nobody."""
+    assert answered.results == {"answer": "success"}, answered.log
+    assert not (night.store / "pwned").exists()
+    assert night.hub.pulls[number]["state"] == "closed"
+    assert "will not come back" in night.hub.said(number)[-1]
     (refused,) = on_the_data_branch(night, "rejections")
-    assert (refused["by"], refused["why"]) == ("ann", "Too many calls at night.")
-    assert "Newly on record" in third.summaries["produce"]
+    assert (refused["by"], refused["subject"]) == ("ann", world.PROMPT)
+    assert comment(night, number, "Thanks!").results == {}
+
+
+def asked_for(night: Night, number: int, words: str, told: str) -> dict[str, str]:
+    """A command that starts the A/B test is answered in the same run; the inputs that it starts it with."""
+    answered = comment(night, number, words)
+    assert answered.results == {"answer": "success"}, answered.log
+    assert told in night.hub.said(number)[-1]
+    started = night.hub.dispatched.pop()
+    assert (started["workflow"], started["ref"]) == ("prompt_ab_test.yml", night.default)
+    return dict(started["inputs"])
+
+
+def explained(night: Night, number: int) -> None:
+    """`explain` shows what both texts said to a case of the report on the branch."""
+    report = json.loads(night.diff(CHAMPION.branch)[f"{CHAMPION.report}.json"])
+    case = report["tests"][0]["arms"][0]["newly_right"][0]["case"]
+    answered = comment(night, number, f"/ratchet explain {case}")
+    assert answered.results == {"answer": "success"}, answered.log
+    said = night.hub.said(number)[-1]
+    assert case in said and "newly right" in said and "champion said" in said
+
+
+def from_a_fork(night: Night) -> None:
+    """A stranger's prompt is compared without a secret, and told in the summary alone."""
+    pull = own_change(night, world.BETTER + "\nBe brief.\n")
+    compared = reviewed(night, pull, fork=True)
+    assert compared.results == {"compare": "success"}, compared.log
+    assert "offline model" in compared.summaries["compare"] and not night.hub.said(pull["number"])
 
 
 def report_alone_is_told(night: Night, ran: Ran, kind: str) -> None:

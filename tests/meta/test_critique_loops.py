@@ -230,7 +230,7 @@ def test_any_number_of_long_findings_gives_a_text_that_may_be_published() -> Non
     assert found is not None
     body = markdown(replace(found, generated_at="2026-11-16T01:00", critiques=tuple(rows), failed=failed))
     assert list(contents.check_body(body.encode())) == []
-    assert body.startswith("> **180 new issues**, 180 of high severity; 180 earlier") and "### New" in body
+    assert body.startswith("> **180 new issues**, 180 of high severity; 180 of earlier") and "### New" in body
 
 
 def test_a_report_that_was_tampered_with_is_not_read_back(checkout: Path) -> None:
