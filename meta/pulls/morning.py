@@ -18,7 +18,7 @@ from meta.evidence.known import read_json
 from meta.publish.kinds import KINDS
 from meta.pulls.commands import kind_of
 from meta.pulls.hub import Hub, HubRefused, Row
-from meta.pulls.settings import VARIABLES
+from meta.pulls.settings import VARIABLES, linked
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, Repo
 from telemetry.edge.text import cell, code
@@ -80,9 +80,9 @@ class Morning:
     failed: Sequence[tuple[str, str]]  # what, and where to look
     paused: bool = False  # by the variable RATCHET_PAUSE
 
-    def markdown(self, now: datetime) -> str:
-        """The issue's body."""
-        pause = f"> [!IMPORTANT]\n> Paused: nothing is run until {VARIABLES} > `RATCHET_PAUSE` is deleted."
+    def markdown(self, now: datetime, nights: str = "") -> str:
+        """The issue's body; `nights` tells and shows the score over nights."""
+        pause = f"> [!IMPORTANT]\n> Paused: nothing is run until {linked(VARIABLES)} > `RATCHET_PAUSE` is deleted."
         parts = [
             *([pause] if self.paused else ()),
             _part(
@@ -93,6 +93,7 @@ class Morning:
             _part("Still being tested", [f"- {line}" for line in self.testing], "Nothing."),
             _part("Drift", [f"- {cell(line, 300)}" for line in self.drift], "None that is known."),
             _part("Failed", [f"- [{cell(name, 120)}]({url})" for name, url in self.failed], "Nothing."),
+            *([f"### Cases passed\n\n{nights}"] if nights else ()),
             f"### Spend\n\nLast night {self.night.told}; this month {self.month.told}.",
             f"_{now:%A %d %B %Y, %H:%M} UTC; edited in place every morning._",
         ]
@@ -128,14 +129,19 @@ def waiting(hub: Hub) -> list[Waiting]:
     found = []
     for pull in hub.every("pulls", state="open"):
         if kind := kind_of(hub, pull):
-            first = str(pull.get("body") or "").strip().partition("\n")[0]
-            said = first.lstrip("> ").replace("*", "").replace("`", "")
+            said = _first_words(str(pull.get("body") or ""))
             about = (pull["number"], pull["html_url"], pull["title"], said, bool(pull["draft"]))
             found.append(Waiting(kind.name, *about))
     assert set(ORDER) == {name for name, kind in KINDS.items() if kind.branch}, (
         "a kind without a place in the order"
     )
     return sorted(found, key=lambda one: (ORDER.index(one.kind), one.number))
+
+
+def _first_words(body: str) -> str:
+    """The first line of a body that says something: the mark of an alert (`[!TIP]`) does not."""
+    lines = (line.lstrip("> ").replace("*", "").replace("`", "").strip() for line in body.splitlines())
+    return next((line for line in lines if line and not line.startswith("[!")), "")
 
 
 def testing(repo: Repo) -> list[str]:

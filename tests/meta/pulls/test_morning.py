@@ -65,13 +65,14 @@ def test_what_waits_stands_in_the_order_of_its_consequences_and_the_issue_is_edi
 ) -> None:
     for kind in ("critiques", "retirement_disable", "ab_champion"):
         number = place.propose(kind, {})
-        place.hub.pulls[number]["body"] = "> **Promote `x`?** Ask @team <b>\nmore"
+        place.hub.pulls[number]["body"] = "> [!TIP]\n> **Promote `x`?** Ask @team <b>\nmore"
     place.hub.start("someones-branch", "main", "A person's own", "", "ann")
     first = tell(place)
     waits = first.partition("### Still")[0]
     titles = [KINDS[kind].title for kind in ("ab_champion", "retirement_disable", "critiques")]
     places = [waits.index(title.partition(" (")[0]) for title in titles]
     assert places == sorted(places)
+    assert "Promote x?" in waits and "TIP" not in waits
     assert "A person's own" not in waits and "@team" not in waits and "<b>" not in waits
     place.hub.close(next(number for number, one in place.hub.pulls.items() if one["title"] == titles[0]))
     assert titles[0].partition(" (")[0] not in tell(place)
