@@ -7,6 +7,7 @@ lock can never lose a line. The logger never raises: losing a row is bad, losing
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import itertools
 import math
@@ -20,6 +21,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from telemetry.edge.errors import unwritten
 from telemetry.edge.files import EVENTS, here
 from telemetry.edge.text import MAX_ERROR, MAX_FIELD, cut, redact
 
@@ -172,7 +174,8 @@ def log_event(
         )
         append(encode(row, scan=scan))
     except Exception as problem:  # noqa: BLE001 - the agent's result outranks its row; the loss is reported
-        _warn(f"telemetry: an event of {agent!r} was not written: {type(problem).__name__}: {problem}")
+        if not unwritten.take(problem):
+            _warn(f"telemetry: an event of {agent!r} was not written: {type(problem).__name__}: {problem}")
     return event_id
 
 
@@ -239,9 +242,12 @@ def _append_if_current(target: str, line: bytes) -> bool:
         torn = not ours and size > 0 and os.pread(log.descriptor, 1, size - 1) != b"\n"
         data = b"\n" + line if torn else line
         log.size = -1
-        written = os.write(log.descriptor, data)
-        if written != len(data):
-            raise OSError(f"{target}: {written} of {len(data)} bytes written; is the disk full?")
+        try:
+            written = os.write(log.descriptor, data)
+        except OSError as problem:
+            raise OSError(problem.errno, problem.strerror, target) from None
+        if written != len(data):  # a full disk takes what still fits
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
         log.size = size + written
         return True
     finally:

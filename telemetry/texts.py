@@ -19,7 +19,7 @@ from typing import Final
 
 from telemetry import logger
 from telemetry.edge import cli
-from telemetry.edge.errors import BadInput
+from telemetry.edge.errors import BadInput, unwritten
 from telemetry.edge.files import TEXTS, Repo, here
 from telemetry.edge.text import redact
 
@@ -56,7 +56,8 @@ def keep(text: str) -> str:
         try:
             logger.append(line_of(logger.utc_now(), clean, name), log.path)
         except OSError as problem:  # a row without its text is worth more than no result
-            print(f"telemetry: a text was not kept: {problem}", file=sys.stderr)
+            if not unwritten.take(problem):
+                print(f"telemetry: a text was not kept: {problem}", file=sys.stderr)
             return name
     if len(log.names) >= MOST_KNOWN:
         log.names.clear()

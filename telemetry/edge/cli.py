@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.errors import NO_ROOM, BadInput, Stopped, unwritten
 from telemetry.edge.files import SEALED, Repo, checkout_around, here, working_in
 from telemetry.edge.text import cell, logged
 
@@ -100,7 +100,7 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
             try:
                 if not root.is_dir():
                     raise BadInput(f"--root {root}: no such directory")
-                with working_in(root) as repo, _importing_from(root), _terminable():
+                with working_in(root) as repo, _importing_from(root), _terminable(), _all_written():
                     return body(args, repo)
             except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -157,6 +157,18 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def _all_written() -> Iterator[None]:
+    """A row without room is no reason to lose the result; but with a row missing a script is not done."""
+    before, unwritten.scripts = unwritten.count, unwritten.scripts + 1
+    try:
+        yield
+    finally:
+        unwritten.scripts -= 1
+    if unwritten.count > before:
+        raise unwritten.last
+
+
 def _mendable() -> tuple[type[BaseException], ...]:
     """What a person can mend; DuckDB's own kind only where it is at work."""
     kinds = (BadInput, Stopped, ModuleNotFoundError, KeyboardInterrupt, OSError, MemoryError)
@@ -180,7 +192,7 @@ def _ending(problem: BaseException) -> tuple[int, str]:
         return _of_duckdb(problem)
     if isinstance(problem, OSError):
         path = problem.filename2 or problem.filename
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        if problem.errno in NO_ROOM:
             return STOPPED, f"stopped early: {f'{path}: ' if path else ''}{problem.strerror}"
         if path is None or problem.strerror is None:
             raise problem

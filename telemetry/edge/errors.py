@@ -1,4 +1,12 @@
-"""The two ways in which a script ends early on purpose."""
+"""The two ways in which a script ends early on purpose, and what it could not write on its way."""
+
+import errno
+
+NO_ROOM = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+)  # the disk, somebody's share of it, or the limit of one file
 
 
 class BadInput(Exception):
@@ -7,3 +15,20 @@ class BadInput(Exception):
 
 class Stopped(Exception):
     """The work stopped early (budget, outage); what was done is saved."""
+
+
+class Unwritten:
+    """Rows that found no room: the script that runs goes on, and says so when it ends."""
+
+    def __init__(self) -> None:
+        self.scripts, self.count, self.last = 0, 0, OSError()
+
+    def take(self, problem: BaseException) -> bool:
+        """Whether this will be told: it is want of room, and a script is running."""
+        if not self.scripts or not isinstance(problem, OSError) or problem.errno not in NO_ROOM:
+            return False
+        self.count, self.last = self.count + 1, problem
+        return True
+
+
+unwritten = Unwritten()

@@ -6,6 +6,8 @@ import argparse
 import errno
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import Repo, here, write_atomic, write_json
+from telemetry.logger import log_event
 from tests.conftest import REPOSITORY
 
 
@@ -31,6 +34,13 @@ def run(body: str, capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int,
             Path("/no/such/file").read_text()
         if body == "full":
             raise OSError(errno.ENOSPC, "No space left on device")
+        if body == "no room for a row":
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            before = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+            log_event("unlucky", "r", 1.0)
+            log_event("unlucky too", "r", 1.0)
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
         if body == "interrupted":
             raise KeyboardInterrupt
         print(repo.root)
@@ -48,6 +58,7 @@ def run(body: str, capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int,
         ("stopped", [], 3, "stopped early: budget of $1 reached\n"),
         ("unreadable", [], 2, "error: /no/such/file: No such file or directory\n"),
         ("full", [], 3, "stopped early: No space left on device\n"),
+        ("no room for a row", [], 3, "/telemetry/events.jsonl: File too large\n"),
         ("interrupted", [], 3, "stopped early: interrupted\n"),
         ("fine", ["--nope"], 2, "a: unrecognized arguments: --nope (see --help)\n"),
         ("fine", ["--root", "/no/such/place"], 2, "error: --root /no/such/place: no such directory\n"),

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from eval.ab import carry_out
 from tests.worlds import children, night_checkout, world
@@ -25,15 +26,24 @@ REMOTE = "../remote.git"  # from the checkout, so that both can be copied
 PENDING = ".ratchet/ab_test_report.pending.json"  # lies beside the checkout: while it is there, it is all that counts
 # What a script remembers of itself, which Python does not see it open.
 KEPT = {"eval.harness": (".ratchet/eval-all.jsonl",), "eval.ab_testing": (".ratchet/ab_test.jsonl", PENDING)}
+GIVEN: dict[str, Any] = {  # what people hand to a script
+    "task.json": {"task_id": "t1", "task_type": "flood", "requirements": {"capabilities": []}},
+    "answers.jsonl": '{"agent": "watcher", "case_id": "watcher-0002", "completion": "{\\"items\\": []}"}\n',
+    "labelled.csv": "text,label\n" + "".join(f"question {n},{'yes' if n % 3 else 'no'}\n" for n in range(40)),
+    "bill.csv": "date,model,amount_usd\n2026-01-01,offline,0.5\n",
+}
 OUTCOMES = [{"date": "2026-01-01", "subject": "gauge", "event": True}]
 
 SCRIPTS: dict[str, tuple[str, ...]] = {
     "agents.orchestrator": (),
+    "agents.router": ("run", "given/task.json"),
     "eval.harness": ("--resume",),
     "eval.ab_testing": (),
     "eval.backtest": (),
     "eval.drift": (),
     "eval.replay": ("eval/results/watcher.json",),
+    "eval.rl_env": ("given/answers.jsonl",),
+    "eval.scaffold": ("newcomer", "--from", "given/labelled.csv", "--input", "text", "--expected", "label"),
     "eval.scores_table": (),
     "eval.suites": ("check",),
     "meta.audit": (),
@@ -44,19 +54,33 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "meta.morning": ("--dry-run",),
     "meta.night": (),
     "meta.outcome": ("--kind", "ab_champion"),
+    "meta.preflight": (),
     "meta.prompt_variant_manager": ("list",),
     "meta.propose": (),
     "meta.pull_requests": ("reject", "--kind", "ab_champion", "--why", "no"),
     "meta.record": ("--kind", "ab_champion", "--started", "2026-01-01T00:00:00Z", ".ratchet/data"),
     "meta.retirement": (),
     "meta.sandbox": (),
+    "telemetry.deliberations": (),
+    "telemetry.feedback": (),
+    "telemetry.health": (),
     "telemetry.plots": (),
+    "telemetry.pricing": ("reconcile", "given/bill.csv"),
     "telemetry.retention": ("seal",),
+    "telemetry.rl_export": ("--type", "sft", "--partial", "--include-offline"),
     "telemetry.rollup": (),
     "telemetry.summarize": (),
     "telemetry.sync": ("push",),
+    "telemetry.texts": ("0123456789abcdef",),
+}
+ELSEWHERE = {  # why a script is not tried here
+    "agents.sample_market": "builds the example",
+    "eval.build_suites": "builds the example",
+    "telemetry.otel": "needs a collector",
+    "telemetry.ship": "needs a database: shipped.py",
 }
 MORE = {  # the same scripts asked for something else
+    "agents.router": (("fit",),),
     "telemetry.sync": (("pull",), ("pack",), ("compact",)),
     "eval.suites": (("list",), ("pin",), ("settle",)),
     "meta.prompt_variant_manager": (("ensure",),),
@@ -104,6 +128,8 @@ def make(home: Path, whole: bool = True) -> Path:
     root = night_checkout.make(home / "ratchet", CASES)
     world.git(home, "clone", "-q", "--bare", str(root), "remote.git")
     world.git(root, "remote", "add", "origin", REMOTE)
+    for name, what in GIVEN.items():
+        world.put(root, f"given/{name}", what)
     world.put(root, "telemetry/outcomes.jsonl", "".join(f"{json.dumps(row)}\n" for row in OUTCOMES))
     for name, words in (
         *((("meta.night", ()),) if whole else (("agents.orchestrator", ()), ("eval.harness", ()))),

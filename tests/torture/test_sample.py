@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.torture import Clock, Figure, corrupt, disk, endpoint, kills, lines, writers
+from tests.conftest import REPOSITORY
+from tests.torture import Clock, Figure, corrupt, disk, endpoint, kills, lines, lived, writers
 
 LONG = 300.0  # seconds; nothing here takes a tenth of it
 pytestmark = pytest.mark.xdist_group("torture")  # one worker builds the checkouts
@@ -29,6 +30,16 @@ def test_a_corrupted_file_ends_no_script_in_a_traceback() -> None:
 
 def test_no_fault_of_an_endpoint_decides_a_test_or_tells_a_key() -> None:
     held(endpoint.run(Clock(LONG), some=("status 401", "prose", "dead after ten calls")))
+
+
+def test_every_script_is_tried_or_said_why_not() -> None:
+    scripts = {
+        f"{file.parent.name}.{file.stem}"
+        for package in ("telemetry", "agents", "eval", "meta")
+        for file in (REPOSITORY / package).glob("*.py")
+        if "@cli.entry(" in file.read_text()
+    }
+    assert scripts == {*lived.SCRIPTS, *lived.ELSEWHERE}
 
 
 @pytest.mark.outside
