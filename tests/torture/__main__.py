@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.torture import Clock, Figure
 
-NOT_AREAS = ("lived",)
+NOT_AREAS = ("lived", "shipped")
 SHARES = {"kills": 3, "corrupt": 3, "endpoint": 2}  # of the time; any other area one
 
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 CRASHED = 70  # the exit code of a child that ended in a traceback
 # What a process does to the world outside; a kill just before one of them is the worst moment.
-STEPS = ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "subprocess.Popen", "shutil.rmtree")
+STEP = "ratchet.step"  # raised with `sys.audit` for what Python does not see
+STEPS = (STEP, "open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "subprocess.Popen", "shutil.rmtree")
 
 
 @dataclass(frozen=True, slots=True)
