@@ -21,6 +21,7 @@ psycopg = pytest.importorskip("psycopg", reason="the extra `postgres` is not ins
 pytestmark = [
     pytest.mark.skipif(postgres.binaries() is None, reason="no PostgreSQL server on this machine"),
     pytest.mark.xdist_group("postgres"),
+    pytest.mark.outside,  # it listens on a socket of the file system
 ]
 
 
