@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import compileall
 import os
+import py_compile
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from hypothesis import HealthCheck, settings
 from telemetry.edge.files import working_in
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGES = ("telemetry", "agents", "eval", "meta")
+CHECKED_HASH = (3).to_bytes(4, "little")  # the flags of a compiled file that is compared with its source
 _FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "OTEL_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = (
@@ -69,10 +73,29 @@ sys.addaudithook(_no_content)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the packages once, so that not every process that a test starts has to."""
-    if not hasattr(config, "workerinput"):
-        for package in ("telemetry", "agents", "eval", "meta"):
-            compileall.compile_dir(REPOSITORY / package, quiet=2)
+    """Compile the packages once, so that not every process that a test starts has to.
+
+    By the hash of their text, not by their time: what is compiled here holds in every copy of the tree as well.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    for source in (file for name in PACKAGES for file in (REPOSITORY / name).rglob("*.py")):
+        kept = Path(cache_from_source(source))
+        wanted = MAGIC_NUMBER + CHECKED_HASH + source_hash(source.read_bytes())
+        if not kept.exists() or kept.read_bytes()[:16] != wanted:
+            with suppress(OSError):  # a tree that may not be written to
+                by_hash = py_compile.PycInvalidationMode.CHECKED_HASH
+                py_compile.compile(str(source), invalidation_mode=by_hash, quiet=2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the test modules as pytest compiled them: a worker inherits from above that nothing is kept."""
+    sys.dont_write_bytecode = False
+    try:
+        return (yield)
+    finally:
+        sys.dont_write_bytecode = True
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -116,6 +116,7 @@ class Night:
             "TEST_STORE": self.store,
             "TEST_ARTIFACTS": self.store / "artifacts",
             "TEST_VENV": sys.prefix,
+            "TEST_CODE": ROOT,
             "GITHUB_SERVER_URL": self.hub.url,
             "GITHUB_API_URL": self.hub.url,
             "GITHUB_GRAPHQL_URL": f"{self.hub.url}/graphql",
