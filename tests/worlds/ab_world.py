@@ -21,7 +21,7 @@ from tests.worlds.models import Scripted as Scripted
 PROMPT = "agents/prompts/solver.md"
 OTHER = "agents/prompts/helper.md"
 SHARED = "agents/prompts/shared.md"
-CASES = 230  # about half of them holdout
+CASES = 120  # about half of them holdout
 LIMITS = {"alpha": 0.05, "min_effect": 0.01, "trials": 3, "min_cases": 30}
 LIMITS |= {"max_cost_increase": 0.2, "max_p95_increase": 0.5}
 SCHEMA = {

@@ -300,7 +300,7 @@ def test_a_plan_beyond_one_machine_is_announced_in_parts(
     world.challenger(root, "B", "skill: 0.95\n")
     ab_testing.main(["--root", str(root), "--dry-run", "--quiet"])
     assert not outputs.exists()
-    monkeypatch.setattr(ab_testing, "SHARD_TRIALS", 300)  # of some 690
+    monkeypatch.setattr(ab_testing, "SHARD_TRIALS", world.CASES + 1)  # of three times as many
     ab_testing.main(["--root", str(root), "--dry-run", "--quiet"])
     assert "\n3\n" in outputs.read_text() and "\n[1, 2, 3]\n" in outputs.read_text()
 
