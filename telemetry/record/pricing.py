@@ -1,15 +1,28 @@
-"""Prices a model call, and says by whom the price was told."""
+"""Prices a model call, and says by whom the price was told.
+
+To load the price list costs as much as 150 calls: what it says of a model at any time is kept in `.ratchet/`, under the
+version of the list.
+"""
 
 from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from telemetry.edge.files import SCRATCH, here, write_json
+from telemetry.edge.records import load_json
+
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice
+    from genai_prices.types import ModelPrice, PriceCalculation
+
+KEPT = SCRATCH / "prices.json"
+Rate = tuple[
+    tuple[int, float], ...
+]  # USD per million tokens of a call with more tokens in than that; the last counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +76,16 @@ def cost(
     if override is not None:
         asked, answered = override.prompt_per_mtok, override.completion_per_mtok
         return Cost((usage.tokens_in * asked + usage.tokens_out * answered) / 1e6, "override")
-    price = _price(model, provider)
-    if price is None:
+    rates = _rates(model, provider)
+    if rates is None:
         _warn_unpriced(model)
         return UNKNOWN
-    return Cost(_listed(price, usage), "price_list", price_list_version())
+    return Cost(_listed(rates, usage, model, provider), "price_list", price_list_version())
 
 
 def is_priced(model: str, *, provider: str | None = None, override: Override | None = None) -> bool:
     """Whether a call of this model can be priced before it is made."""
-    return override is not None or _price(model, provider) is not None
+    return override is not None or _rates(model, provider) is not None
 
 
 @functools.cache
@@ -83,16 +96,60 @@ def price_list_version() -> str:
     return f"genai-prices {version('genai-prices')}"
 
 
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The list prices of a model; None where the list has none, or counts in other units."""
+
+    fresh: Rate | None
+    answer: Rate | None
+    reused: Rate | None
+
+
 @functools.cache
-def _price(model: str, provider: str | None) -> ModelPrice | None:
-    """The list price of a model, looked up once per process (a look-up scans every known model)."""
+def _rates(model: str, provider: str | None) -> Rates | None:
+    """What the list says of a model, None if it does not know it; looked up once per process."""
+    name, kept = f"{provider or ''}/{model}", _kept()
+    if name in kept:
+        try:
+            return None if kept[name] is None else Rates(*map(_rate_of, kept[name]))
+        except (TypeError, ValueError):  # not written by us: look it up
+            kept = {}
+    found = _found(model, provider)
+    rates = None if found is None else _rates_of(found.model_price)
+    if found is None or not isinstance(
+        found.model.prices, list
+    ):  # one of several goes by the day or the hour
+        told = rates and [rates.fresh, rates.answer, rates.reused]
+        _keep(kept | {name: told})
+    return rates
+
+
+def _kept() -> dict[str, Any]:
+    try:
+        kept = load_json((here() / KEPT).read_bytes())
+        prices: dict[str, Any] = kept["prices"] if kept["list"] == price_list_version() else {}
+        return prices if isinstance(prices, dict) else {}
+    except (OSError, ValueError, KeyError, TypeError):  # none yet, or none of ours
+        return {}
+
+
+def _keep(prices: Mapping[str, Any]) -> None:
+    try:
+        write_json(here() / KEPT, {"list": price_list_version(), "prices": prices})
+    except OSError:  # a full disk, or one that is read only: looked up again next time
+        return
+
+
+def _found(model: str, provider: str | None) -> PriceCalculation | None:
+    """What the library finds; a look-up scans every known model."""
     from genai_prices import Usage as ListUsage
     from genai_prices import calc_price
 
-    none_used = ListUsage(input_tokens=0, output_tokens=0)
     for provider_id in (provider, None):
         try:
-            return calc_price(none_used, model_ref=model, provider_id=provider_id).model_price
+            return calc_price(
+                ListUsage(input_tokens=0, output_tokens=0), model_ref=model, provider_id=provider_id
+            )
         except LookupError:
             continue
     return None
@@ -104,24 +161,42 @@ def _warn_unpriced(model: str) -> None:
     print(f"pricing: no price known for model {model!r}; its cost is logged as unknown", file=sys.stderr)
 
 
-def _listed(price: ModelPrice, usage: Usage) -> float:
+def _listed(rates: Rates, usage: Usage, model: str, provider: str | None) -> float:
     """The list price of `usage`: one multiplication, which the library takes a hundred times as long for."""
     tokens_in, tokens_out, cached = usage.tokens_in or 0, usage.tokens_out or 0, usage.cached or 0
-    rates = [_rate(one, tokens_in) for one in (price.input_mtok, price.output_mtok, price.cache_read_mtok)]
-    fresh, answer = rates[:2]
-    reused = fresh if rates[2] is None else rates[2]
+    fresh, answer = rates.fresh, rates.answer
     # A model with extra units (audio, images, separate thinking prices) is left to the library.
-    if fresh is not None and answer is not None and reused is not None and cached <= tokens_in:
-        return ((tokens_in - cached) * fresh + tokens_out * answer + cached * reused) / 1e6
+    if fresh is not None and answer is not None and cached <= tokens_in:
+        new = (tokens_in - cached) * _at(fresh, tokens_in)
+        again = cached * _at(rates.reused or fresh, tokens_in)
+        return (new + tokens_out * _at(answer, tokens_in) + again) / 1e6
     from genai_prices import Usage as ListUsage
 
+    found = _found(model, provider)
+    assert found is not None
     counted = ListUsage(input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=cached)
-    return float(price.calc_price(counted)["total_price"])
+    return float(found.model_price.calc_price(counted)["total_price"])
 
 
-def _rate(price: Any, tokens_in: int) -> float | None:
-    """Dollars per million tokens in a call of that many; a tiered price is that of the last tier it exceeds."""
-    if tiers := getattr(price, "tiers", None):
-        beyond = [tier.price for tier in tiers if tokens_in > tier.start]
-        price = beyond[-1] if beyond else price.base
-    return float(price) if isinstance(price, int | float | Decimal) else None
+def _at(rate: Rate, tokens_in: int) -> float:
+    """The price in a call of that many tokens: that of the last tier it exceeds."""
+    price = rate[0][1]
+    for start, above in rate[1:]:
+        if tokens_in > start:
+            price = above
+    return price
+
+
+def _rates_of(price: ModelPrice) -> Rates:
+    return Rates(*map(_rate, (price.input_mtok, price.output_mtok, price.cache_read_mtok)))
+
+
+def _rate(price: Any) -> Rate | None:
+    base = getattr(price, "base", price)
+    if not isinstance(base, int | float | Decimal):
+        return None
+    return ((0, float(base)), *((tier.start, float(tier.price)) for tier in getattr(price, "tiers", ())))
+
+
+def _rate_of(kept: Any) -> Rate | None:
+    return None if kept is None else tuple((int(start), float(price)) for start, price in kept)

@@ -90,7 +90,7 @@ def test_a_run_grades_every_case_and_writes_results_events_deliberations_and_his
     told = json.loads(line)
     assert told["run_type"] == "eval"
     assert told["summary"]["agents"]["beta"]["passed"] == 16
-    assert not list((checkout / ".ratchet").glob("*")), "a complete run leaves no journal"
+    assert not list((checkout / ".ratchet").glob("eval*")), "a complete run leaves no journal"
 
 
 def test_every_row_that_an_eval_logs_fits_the_event_schema(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from genai_prices import Usage as ListUsage
 from genai_prices import calc_price
 
+from telemetry.edge.files import working_in
+from telemetry.record import pricing
 from telemetry.record.pricing import Override, Usage, cost, is_priced, price_list_version
 
 
@@ -46,3 +50,36 @@ def test_unknown_is_null_never_zero_and_warned_once(capsys: pytest.CaptureFixtur
 def test_asking_for_a_price_in_advance_warns_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert not is_priced("house-model-8b")
     assert capsys.readouterr().err == "", "nothing has been logged yet, and a capped run refuses in one line"
+
+
+def test_what_the_list_says_is_kept_until_there_is_another_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = ("gpt-4.1-mini", "gemini-2.5-pro", "house-model-9b")
+    large = Usage(tokens_in=272_001, tokens_out=900, cached=50)
+
+    def priced() -> list[float | None]:
+        pricing._rates.cache_clear()  # as another process would find it
+        return [cost(model, large).usd for model in models]
+
+    with working_in(tmp_path):
+        first = priced()
+        monkeypatch.setattr(pricing, "_found", lambda *_: pytest.fail("looked up again"))
+        assert priced() == first
+        for other in (
+            "{}",
+            "[1",
+            f'{{"list": "{price_list_version()}", "prices": {{"/gpt-4.1-mini": [7]}}}}',
+        ):
+            (tmp_path / pricing.KEPT).write_text(other)
+            with pytest.raises(pytest.fail.Exception):
+                priced()
+    pricing._rates.cache_clear()
+
+
+def test_a_price_that_goes_by_the_hour_is_not_kept(tmp_path: Path) -> None:
+    with working_in(tmp_path):
+        pricing._rates.cache_clear()
+        assert is_priced("deepseek-chat", provider="deepseek")
+        assert not (tmp_path / pricing.KEPT).exists()
+    pricing._rates.cache_clear()
