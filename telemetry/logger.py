@@ -18,11 +18,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from telemetry.edge.errors import unwritten
 from telemetry.edge.files import EVENTS, here
+from telemetry.edge.records import plain
 from telemetry.edge.text import MAX_ERROR, MAX_FIELD, cut, redact
 
 # The vocabulary of events.
@@ -301,6 +303,8 @@ def _marked(value: object) -> object:
         return [_plain(item) for item in value]
     if isinstance(value, Path):
         return str(value)
+    if is_dataclass(value):
+        return _plain(plain(value))
     item = getattr(value, "item", None)
     if callable(item) and type(value).__module__ == "numpy":
         return _plain(item())

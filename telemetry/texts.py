@@ -26,6 +26,7 @@ from telemetry.edge.text import redact
 SWITCH: Final = "RATCHET_STORE_TEXTS"
 MAX_TEXT: Final = 2 << 20  # characters of one text; of a longer one only the hash is kept
 MOST_KNOWN: Final = 200_000  # texts that a process remembers; what it writes twice after that, sealing drops
+LATELY: Final = 64  # texts that need not even be hashed again
 _NAMED: Final = re.compile(rb'^\{"sha256":"([0-9a-f]{64})"', re.MULTILINE)
 
 
@@ -37,6 +38,7 @@ class _Log:
     path: str
     identity: tuple[int, int] | None  # of the file: another one may hold other texts
     names: dict[bytes, str]  # by the digest of a text as it came: the name of what was written
+    lately: dict[str, str]  # the same by the text itself: most calls begin with one that the last began with
 
 
 _last: _Log | None = None
@@ -44,15 +46,26 @@ _last: _Log | None = None
 
 def keep(text: str) -> str:
     """Write a text down, unless it stands there; its name. Trouble is one line on stderr, never an exception."""
-    log = _log()
+    log = _last if _last is not None and _last.root is here().root else _log()
+    if (name := log.lately.get(text)) is not None:
+        return name
     raw = text.encode("utf-8", "replace")
     digest = hashlib.sha256(raw).digest()
-    if (name := log.names.get(digest)) is not None:
-        return name
+    if (name := log.names.get(digest)) is None:
+        name = _kept(raw, digest)
+    if len(log.lately) >= LATELY:
+        log.lately.clear()
+    log.lately[text] = name
+    return name
+
+
+def _kept(raw: bytes, digest: bytes) -> str:
+    """Write a text down that is not known to stand there; its name."""
+    log = _log()
     clean = redact(raw.decode())
-    written = hashlib.sha256(clean.encode())
-    name = written.hexdigest()
-    if os.environ.get(SWITCH) != "0" and written.digest() not in log.names and len(clean) <= MAX_TEXT:
+    written = digest if clean.encode() == raw else hashlib.sha256(clean.encode()).digest()
+    name = written.hex()
+    if os.environ.get(SWITCH) != "0" and written not in log.names and len(clean) <= MAX_TEXT:
         try:
             logger.append(line_of(logger.utc_now(), clean, name), log.path)
         except OSError as problem:  # a row without its text is worth more than no result
@@ -61,7 +74,7 @@ def keep(text: str) -> str:
             return name
     if len(log.names) >= MOST_KNOWN:
         log.names.clear()
-    log.names[digest] = log.names[written.digest()] = name
+    log.names[digest] = log.names[written] = name
     return name
 
 
@@ -78,7 +91,7 @@ def _log() -> _Log:
     if _last is None or _last.path is not path or _last.identity != identity:
         names = _NAMED.findall(Path(path).read_bytes())[-MOST_KNOWN:] if identity else []
         known = {bytes.fromhex(name.decode()): name.decode() for name in names}
-        _last = _Log(root, path, identity, known)
+        _last = _Log(root, path, identity, known, {})
     return _last
 
 

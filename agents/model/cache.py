@@ -58,14 +58,14 @@ class Cached:
         import orjson
 
         settings = getattr(self.inner, "settings", None)
-        said = asdict(settings(options.get("model") or getattr(self.inner, "model", ""))) if settings else {}
+        said = settings(options.get("model") or getattr(self.inner, "model", "")) if settings else None
         temperature = options.get("temperature")
         if temperature is None:
-            temperature = said.get("temperature")
+            temperature = getattr(said, "temperature", None)
         if temperature != 0 and not self._always:
             return None
         trial = trial_label.get().rpartition("/")[2]  # a case that is run twice is asked twice
-        asked = [self._about, said, options, trial, list(messages)]
+        asked = [self._about, {} if said is None else said, options, trial, list(messages)]
         try:
             return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).digest()
         except TypeError:  # half a character, an odd object: ask

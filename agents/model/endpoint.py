@@ -86,7 +86,9 @@ class OpenAIModel:
 
     def dialect(self, model: str) -> Dialect:
         """How that model wants to be asked, as far as it is known."""
-        return self._dialects.get(model) or dialect_of(model)
+        if model not in self._dialects:
+            self._dialects[model] = dialect_of(model)
+        return self._dialects[model]
 
     def learn(self, model: str, dialect: Dialect) -> None:
         """Ask it that way from now on."""

@@ -32,21 +32,23 @@ class Baseline:
     pass_rate: float | None  # None of no case
 
 
-def empty_baseline(cases: Collection[Case]) -> dict[str, Baseline]:
-    """What answering nothing passes, by split."""
-    return _graded(cases, [])
+def passing(cases: Iterable[Case], answer: Any) -> frozenset[str]:
+    """The ids of the cases that this answer passes."""
+    return frozenset(case.id for case in cases if passes(case.expect, answer, case.threshold))
+
+
+def baseline(cases: Collection[Case], passed: Collection[str]) -> dict[str, Baseline]:
+    """How many of these cases are among those that were passed, by split."""
+    total = Counter(case.split for case in cases)
+    own = Counter(case.split for case in cases if case.id in passed)
+    return {half: _baseline(own[half], total[half]) for half in splits(cases)}
 
 
 def trivial_baselines(cases: Collection[Case]) -> dict[str, dict[str, Baseline]]:
     """By answer, then by split; one that comes down to nothing is not told twice."""
     answers = {NOTHING: [], "everything": _everything(cases), "the most common answer": _most_common(cases)}
-    return {name: _graded(cases, one) for name, one in answers.items() if one or name == NOTHING}
-
-
-def _graded(cases: Collection[Case], answer: Any) -> dict[str, Baseline]:
-    total = Counter(case.split for case in cases)
-    passed = Counter(case.split for case in cases if passes(case.expect, answer, case.threshold))
-    return {half: _baseline(passed[half], total[half]) for half in splits(cases)}
+    told = {name: one for name, one in answers.items() if one or name == NOTHING}
+    return {name: baseline(cases, passing(cases, one)) for name, one in told.items()}
 
 
 def _baseline(passed: int, total: int) -> Baseline:

@@ -269,7 +269,7 @@ class _Run:
         spec, options = target.spec, self.options
         cases = {case.id: case for case in target.cases(options)}
         out = self.prompts.repo / target.out_path
-        sums, alike = Sums(), dict[tuple[Any, ...], Trial]()
+        sums, alike = Sums(cases), dict[tuple[Any, ...], Trial]()
 
         def lines() -> Iterator[tuple[dict[str, Any], Trial]]:
             for case in cases.values():
@@ -311,7 +311,7 @@ class _Run:
             **self.asked,
             resumed=self.resumed[spec.name],
         )
-        summary = sums.summary(len(cases) * options.trials, cases)
+        summary = sums.summary(len(cases) * options.trials)
         if self.whole:
             named = f"{out.stem}{ROWS}" if large else results
             value = {"results": named, "summary": plain(summary), "metadata": metadata}

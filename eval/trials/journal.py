@@ -21,6 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from agents.model.call import Sent
 from telemetry import logger
 from telemetry.edge.errors import Stopped
 
@@ -147,7 +148,7 @@ class Journal:
         if row is not None:
             self.rows.put(identity, place)
 
-    def sends(self, identity: Identity, sent: Mapping[str, Any]) -> None:
+    def sends(self, identity: Identity, sent: Sent) -> None:
         """Put a request on record that is about to leave."""
         self._write({"identity": identity, "sent": sent})
 

@@ -25,7 +25,6 @@ import sys
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import asdict
 from itertools import takewhile
 from typing import Any
 
@@ -133,7 +132,7 @@ async def run_trials(
             await asyncio.sleep(0)
 
         if journal is not None:
-            sending.set(lambda sent: journal.sends(job.identity, asdict(sent)))
+            sending.set(lambda sent: journal.sends(job.identity, sent))
         try:
             with logger.source(source):  # one at a time: a trial is seen before the next begins
                 told = answered if concurrency > 1 else None

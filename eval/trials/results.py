@@ -13,9 +13,8 @@ from typing import Any, TypeVar, overload
 
 import orjson
 
-from eval.grading.graders import passes
 from eval.grading.suite import Case, splits
-from eval.grading.trivial import Baseline, empty_baseline
+from eval.grading.trivial import Baseline, baseline, passing
 from eval.trials.trial import Trial
 from telemetry.deliberations import why
 from telemetry.edge.records import plain
@@ -89,7 +88,7 @@ def result_row(trial: Trial, case: Case) -> dict[str, Any]:
         "output_kept": kept,
         "output_preview": preview,
         "output_preview_truncated": lost,
-        "rubric": None if trial.rubric is None else plain(trial.rubric),
+        "rubric": plain(trial.rubric),
     }
     judged = {str(at): plain(part) for at, part in enumerate(trial.parts) if part.grader == "llm_judge"}
     if judged:  # a judge is not asked again on replay: its parts stand as they were given
@@ -121,7 +120,11 @@ def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
 class Sums:
     """An agent's trials as they are added up: numbers only, so that a large suite takes little memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, cases: Mapping[str, Case]) -> None:
+        self.cases, self.of_nothing = (
+            cases,
+            passing(cases.values(), []),
+        )  # the latter: what an empty answer passes
         self.seen = self.passed = self.empty = self.unpriced = self.called = self.mandatory = 0
         self.errors: Counter[str] = Counter()
         self.own_errors: Counter[str] = Counter()
@@ -148,7 +151,7 @@ class Sums:
         if trial.error_kind:
             self.own_errors[trial.error_kind] += 1
         self.passed += trial.ok is True
-        self.empty += passes(case.expect, [], case.threshold)
+        self.empty += case.id in self.of_nothing
         self.scores.append(trial.score or 0.0)
         self.latencies.append(trial.latency_ms)
         groups = [(self.by_tag, tag) for tag in case.tags] + [(self.by_split, case.split)]
@@ -162,7 +165,7 @@ class Sums:
             for name, mark in trial.rubric.scores.items():
                 self.rubric.setdefault(name, array("d")).append(mark)
 
-    def summary(self, planned: int, cases: Mapping[str, Case]) -> Summary:
+    def summary(self, planned: int) -> Summary:
         """The figures of the agent, by now."""
         counted, nobody = len(self.scores), (Counter[str](), array("d"))
 
@@ -186,8 +189,8 @@ class Sums:
             passed_all_mandatory=share(self.mandatory, len(self.overall)),
             rubric={name: _mean(marks) for name, marks in sorted(self.rubric.items())},
             by_tag={tag: rates(*own) for tag, own in sorted(self.by_tag.items())},
-            by_split={name: rates(*self.by_split.get(name, nobody)) for name in splits(cases.values())},
-            empty_baseline=empty_baseline(cases.values()),
+            by_split={name: rates(*self.by_split.get(name, nobody)) for name in splits(self.cases.values())},
+            empty_baseline=baseline(self.cases.values(), self.of_nothing),
             p50_latency_ms=_percentile(self.latencies, 0.50),
             p95_latency_ms=_percentile(self.latencies, 0.95),
             cost_usd=round(math.fsum(self.costs), 9) if self.costs and not self.unpriced else None,

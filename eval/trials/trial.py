@@ -25,7 +25,6 @@ from eval.grading.suite import Case
 from eval.trials.turns import Turn, turn_data
 from telemetry import logger
 from telemetry.edge.errors import BadInput
-from telemetry.edge.records import plain
 from telemetry.edge.text import MAX_ERROR, cut
 from telemetry.logger import INFRASTRUCTURE
 from telemetry.record.run import error_kind
@@ -265,7 +264,7 @@ def _log_evaluation(
     trial: Trial, case: Case, row_id: str | None, reused: bool | None, turns: tuple[Turn, ...] | None
 ) -> None:
     """The grade as a row; what the run cost stands on its `run` row alone, so that sums stay true."""
-    marks: dict[str, Any] = {} if trial.rubric is None else plain(trial.rubric)
+    marks = trial.rubric
     known: dict[str, Any] = {} if row_id is None else {"event_id": row_id}
     logger.log_event(
         trial.agent,
@@ -276,10 +275,12 @@ def _log_evaluation(
         split=case.split,
         case_hash=case.hash or None,
         reused=reused,
-        rubric=marks.get("scores"),
-        turn_data=None if turns is None else plain(turns),
+        rubric=None if marks is None else marks.scores,
+        gates=None if marks is None else marks.gates,
+        overall_score=None if marks is None else marks.overall_score,
+        passed_all_mandatory=None if marks is None else marks.passed_all_mandatory,
+        turn_data=turns,
         minimal_diff_metrics=None,
-        **{name: marks.get(name) for name in ("gates", "overall_score", "passed_all_mandatory")},
         **{name: getattr(trial, name) for name in _GRADED},
     )
 

@@ -47,16 +47,18 @@ def plain(value: Any) -> Any:
     if (parts := _parts(kind)) is not None:
         found: dict[str, Any] = {}
         for name, inline in parts:
-            part = plain(getattr(value, name))
+            part = getattr(value, name)
+            if type(part) not in _SCALARS:
+                part = plain(part)
             if inline:
                 found |= part or {}
             else:
                 found[name] = part
         return found
     if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {str(name): one if type(one) in _SCALARS else plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [one if type(one) in _SCALARS else plain(one) for one in value]
     return value
 
 

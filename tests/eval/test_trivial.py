@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.grading.suite import Case, split
-from eval.grading.trivial import empty_baseline, trivial_baselines
+from eval.grading.trivial import NOTHING, trivial_baselines
 
 QUIET: dict[str, Any] = {"grader": "set_f1", "path": "*.id", "values": []}
 LOUD: dict[str, Any] = {"grader": "set_f1", "path": "*.id", "values": ["a"]}
@@ -17,7 +17,7 @@ JUDGED: dict[str, Any] = {"grader": "llm_judge", "rubric": "as good", "reference
 
 
 def passed(*expect: dict[str, Any], threshold: float = 1.0) -> int:
-    found = empty_baseline([Case("one", {}, expect, threshold=threshold)])
+    found = trivial_baselines([Case("one", {}, expect, threshold=threshold)])[NOTHING]
     return sum(half.passed for half in found.values())
 
 
@@ -46,7 +46,7 @@ def test_it_passes_at_the_threshold_of_the_case() -> None:
 @given(quiet=st.lists(st.booleans(), max_size=30))
 def test_every_case_is_counted_once_on_its_own_side(quiet: list[bool]) -> None:
     cases = [Case(f"case-{at:03}", {}, (QUIET if one else LOUD,)) for at, one in enumerate(quiet)]
-    found = empty_baseline(cases)
+    found = trivial_baselines(cases)[NOTHING]
     for half, one in found.items():
         right = [expects for at, expects in enumerate(quiet) if split(f"case-{at:03}") == half]
         assert (one.passed, one.total) == (sum(right), len(right))
