@@ -19,7 +19,6 @@ from typing import Any
 
 from agents.model.call import Completion, LLMError, Message, Model, log_call, trial_label
 from agents.offline import rules
-from agents.offline.analysts import GENERIC
 from agents.offline.rules import Analyst, chosen
 from telemetry.edge.records import is_number
 
@@ -44,6 +43,8 @@ class OfflineModel(Model):
     def __init__(
         self, noise: float = 0.0, seed: int = 0, analysts: Mapping[str, Analyst] | None = None
     ) -> None:
+        from agents.offline.analysts import GENERIC  # its tables are for those who ask no endpoint
+
         if not 0.0 <= noise <= 1.0:
             raise ValueError(f"noise must be between 0 and 1, not {noise}")
         self.noise, self.seed = noise, seed

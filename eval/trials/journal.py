@@ -150,7 +150,7 @@ class Journal:
 
     def sends(self, identity: Identity, sent: Sent) -> None:
         """Put a request on record that is about to leave."""
-        self._write({"identity": identity, "sent": sent})
+        self._write({"identity": identity, "sent": sent}, scan=False)  # names and numbers of ours
 
     def row_id(self, identity: Identity) -> str:
         """The id under which the grade of a trial stands in the log."""
@@ -190,9 +190,9 @@ class Journal:
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def _write(self, entry: Mapping[str, Any]) -> int:
+    def _write(self, entry: Mapping[str, Any], *, scan: bool = True) -> int:
         """Append a line; returns where it begins."""
-        line = logger.encode(entry)
+        line = logger.encode(entry, scan)
         try:
             written = os.write(self._file, line)
         except OSError as problem:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import gc
 import sys
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -40,10 +39,6 @@ from telemetry import logger
 from telemetry.edge.records import made
 
 __all__ = ["Breaker", "Job", "Journal", "Trial", "collect", "run_all", "run_trials"]
-
-# Allocations between two collections while trials run. The default of 700 has the collector walk the SDK's 100,000
-# objects again and again and find nothing: 0.15 ms per trial.
-PATIENT = (20_000, 20, 100)
 
 Build = Callable[[AgentSpec, PromptSet, Model], BaseAgent]
 
@@ -167,8 +162,6 @@ async def run_trials(
     if journal is not None:
         with logger.source(source):
             settle(journal)
-    collector = gc.get_threshold()
-    gc.set_threshold(*PATIENT)
     try:
         while True:
             fill()
@@ -184,7 +177,6 @@ async def run_trials(
             running.discard(found)
             yield found.result()
     finally:
-        gc.set_threshold(*collector)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
