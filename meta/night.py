@@ -48,6 +48,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         return simulate(repo, args, options)
     from agents.manifest import load_manifest
     from eval.ab.carry_out import only_one
+    from eval.field.session import anything_due as harvest_due
     from eval.hindsight.session import anything_due
     from eval.ledger.provenance import GitState
     from meta.nightly import standing
@@ -84,7 +85,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         shadow = len(manifest.enabled()) < len(manifest.agents)
         due, others = anything_due(repo, manifest), bool(manifest.challenger_models)
         first = FirstNight.of(repo)
-        night = steps(options, first.due, shadow, due, others)
+        night = steps(options, first.due, shadow, due, others, harvest_due(repo, manifest))
         shown = Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:

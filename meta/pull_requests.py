@@ -106,7 +106,7 @@ def _tonight(args: argparse.Namespace, kind: kinds.Kind, repo: Repo) -> Mapping[
 
 def answer(args: argparse.Namespace, repo: Repo) -> Told:
     """Do what the comment asks for, and say so below it."""
-    from eval.ledger.refusals import push, record
+    from eval.ledger import refusals, remarks
     from meta.pulls import commands
     from meta.pulls.hub import from_environment
 
@@ -117,7 +117,9 @@ def answer(args: argparse.Namespace, repo: Repo) -> Told:
     done = commands.answer(hub, repo, event)
     hub.comment(int(event["issue"]["number"]), done.said)
     if done.refused:
-        push(repo, record(repo, done.refused))
+        refusals.push(repo, refusals.record(repo, done.refused))
+    if done.remarks:
+        remarks.push(repo, remarks.record(repo, done.remarks))
     return cli.OK, done.said
 
 

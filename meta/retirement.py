@@ -22,9 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.sources.outcomes import OUTCOMES, load_outcomes
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, Graded, Grades, assess, rolling_metrics
 from meta.worth.evidence import CONVINCED
-from meta.worth.outcomes import OUTCOMES, load_outcomes
 from meta.worth.record import Agent, Report, Rule
 from meta.worth.report import FORM, REVIVAL, of_domain, sentence
 from telemetry.edge import cli

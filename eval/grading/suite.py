@@ -33,6 +33,9 @@ SCHEMA = Path(__file__).parents[1] / "suite.schema.json"
 Split = Literal["tune", "holdout", "fresh"]
 HALVES: Final[tuple[Split, ...]] = ("tune", "holdout")
 FRESH: Final = "fresh"
+BY_ANSWER: Final = frozenset(
+    {"corrected", "disagreement"}
+)  # tags of what was picked for what the live text said
 SETTLED_AFTER: Final = 90  # days: no promotion that a case of that age could test is looked at any more
 
 
@@ -51,6 +54,7 @@ class Case:
     )  # of its line: scores of another text are not paired with these
     since: str = ""  # the day it came in, where that is known
     fresh: bool = False
+    note: str = ""  # what a person said of it
     split: Split = field(init=False)
 
     def __post_init__(self) -> None:
@@ -162,27 +166,33 @@ def unpin(repo: Repo, paths: Iterable[Path]) -> None:
 def settle(repo: Repo, path: Path, today: date) -> int:
     """Let the fresh cases that are old enough join the half of their family, and pin; gives how many did."""
     Suites(repo).load(path, check=True)  # refuses what nobody has pinned: it would be pinned along
-    last = str(today - timedelta(days=SETTLED_AFTER))
-    settled, lines = 0, []
-    for line in read_again(repo / path).splitlines(keepends=True):
-        row = json.loads(line)
-        if row.get("split") == FRESH and row["since"] <= last:
-            settled += 1
-            del row["split"]
-            line = _encoded(row)
-        lines.append(line)
-    if settled:
+    before = read_again(repo / path)
+    lines = [settled_line(line, today) for line in before.splitlines(keepends=True)]
+    moved = sum(new != old for new, old in zip(lines, before.splitlines(keepends=True), strict=True))
+    if moved:
         write_atomic(repo / path, b"".join(lines))
         pin(repo, [path])
-    return settled
+    return moved
+
+
+def settled_line(line: bytes, today: date) -> bytes:
+    """The line of a case as it is from that day on: a fresh one that is old enough is fresh no longer."""
+    if b'"split"' not in line:
+        return line
+    row = json.loads(line)
+    if row.get("split") != FRESH or row["since"] > str(today - timedelta(days=SETTLED_AFTER)):
+        return line
+    del row["split"]
+    return encoded(row)
 
 
 def write_suite(repo: Repo, path: Path, cases: Iterable[Mapping[str, Any]]) -> None:
     """One compact case a line, keys in the given order: the same cases give the same bytes."""
-    write_atomic(repo / path, b"".join(map(_encoded, cases)))
+    write_atomic(repo / path, b"".join(map(encoded, cases)))
 
 
-def _encoded(case: Mapping[str, Any]) -> bytes:
+def encoded(case: Mapping[str, Any]) -> bytes:
+    """The line of a case."""
     return json.dumps(case, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
@@ -220,7 +230,7 @@ def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
             raise BadInput(f"{shown}:{number}: id: {name!r} is used twice")
         tags, threshold = tuple(row.get("tags", ())), float(row.get("threshold", 1.0))
         digest, family = hashlib.sha256(line).hexdigest()[:12], row.get("family", name)
-        came = (row.get("since", ""), row.get("split") == FRESH)
+        came = (row.get("since", ""), row.get("split") == FRESH, row.get("note", ""))
         cases[name] = Case(name, row["input"], tuple(row["expect"]), tags, threshold, family, digest, *came)
     if not cases:
         raise BadInput(f"{shown}: the suite holds no case")

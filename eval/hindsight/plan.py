@@ -18,7 +18,7 @@ from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import CHAMPION, Variant, Variants
 from eval.ab.memory import pair_of
 from eval.ab.plan import Unit
-from eval.grading.suite import Case, Suites
+from eval.grading.suite import BY_ANSWER, Case, Suites
 from eval.hindsight.record import Settings, Waiting
 from eval.ledger.decisions import Decision, decisions
 from eval.ledger.provenance import history
@@ -168,7 +168,12 @@ def _ids_on(repo: Repo, suite: Path, day: str) -> set[str] | None:
 
 
 def _since(case: Case, day: str, known: set[str] | None) -> bool:
-    """Whether a case came in after that day: as it says, else as git says; unknown is no."""
+    """Whether a case came in after that day: as it says, else as git says; unknown is no.
+
+    One that was picked because of what the live text said would speak against it: it is no test.
+    """
+    if BY_ANSWER & set(case.tags):
+        return False
     if case.since:
         return case.since > day
     return known is not None and case.id not in known

@@ -7,14 +7,17 @@ the log and travel with it: a text that was refused beside a champion is neither
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from telemetry import logger
 from telemetry.edge.files import REFUSALS, Repo
 from telemetry.edge.records import load_json
 from telemetry.edge.text import clean, redact
+
+T = TypeVar("T")
 
 MAX_WHY = 500  # characters of a reason: it is shown to people, and told to whoever proposes next
 _FORMS = {
@@ -71,14 +74,14 @@ def read_line(row: Any) -> Refusal | None:
 
 def refusals(repo: Repo) -> list[Refusal]:
     """All that is on record, oldest first, each once; a torn or foreign line is none."""
-    return list(dict.fromkeys(_lines(repo)))
+    return list(dict.fromkeys(parsed_lines(repo / REFUSALS, read_line)))
 
 
-def _lines(repo: Repo) -> Iterator[Refusal]:
-    file = repo / REFUSALS
+def parsed_lines(file: Path, parse: Callable[[Any], T | None]) -> Iterator[T]:
+    """What the lines of a shared log say, as far as they say anything."""
     for line in file.read_bytes().splitlines() if file.exists() else ():
         try:
-            found = read_line(load_json(line))
+            found = parse(load_json(line))
         except ValueError:
             continue
         if found:
@@ -87,13 +90,18 @@ def _lines(repo: Repo) -> Iterator[Refusal]:
 
 def push(repo: Repo, new: Iterable[Refusal]) -> None:
     """Put these on the data branch at once."""
+    push_lines(repo, "rejections", map(asdict, new), "What a person rejected")
+
+
+def push_lines(repo: Repo, log: str, rows: Iterable[Mapping[str, Any]], message: str) -> None:
+    """The same for the lines of any such log."""
     from telemetry.branch import segments
     from telemetry.branch.remote import DataBranch
 
-    data = b"".join(logger.encode(asdict(one)) for one in new)
+    data = b"".join(map(logger.encode, rows))
     if data:
-        path = segments.name("rejections", logger.utc_now()[:10], data)
-        DataBranch(repo.root).publish({path: data}, "What a person rejected")
+        path = segments.name(log, logger.utc_now()[:10], data)
+        DataBranch(repo.root).publish({path: data}, message)
 
 
 def record(repo: Repo, new: Iterable[Refusal]) -> list[Refusal]:

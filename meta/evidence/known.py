@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.manifest import AgentSpec
-from eval.grading.suite import load_suite
+from eval.grading.suite import BY_ANSWER, Suite, load_suite
+from eval.ledger.remarks import Remark
 from eval.trials.results import result_rows
 from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo, read_again
 from telemetry.edge.records import load_json
@@ -79,6 +80,13 @@ def summed_up(rows: Iterable[Any], tune: Collection[str]) -> TuneResults:
             said = str(wrong[0].get("output_preview") or "")[:300]
             failures.append(Failure(case_id, kinds, reasons or (str(error)[:300],), said))
     return TuneResults(tuple(failures), dict(sorted(tags.items())))
+
+
+def words(suite: Suite, remarks: Mapping[str, Sequence[Remark]]) -> list[str]:
+    """What people said of cases that whoever proposes may see: of tune cases, and of fresh ones that will be that."""
+    seen = [case for case in suite.cases if case.split == "tune" or BY_ANSWER & set(case.tags)]
+    said = [(case.note, *(one.told for one in remarks.get(case.id, ()))) for case in seen]
+    return [told for each in said for told in each if told]
 
 
 @dataclass(frozen=True, slots=True)

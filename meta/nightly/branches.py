@@ -72,7 +72,7 @@ def _is_refused(repo: Repo, kind: str, claim: Claim, commit: str) -> bool:
     if _merged(repo.root, commit):
         return undone(repo, kind, claim)
     squashed = claim.sha256 and kind == "ab_champion" and live(repo, claim.subject) == claim.sha256
-    return not squashed and (kind not in ("proposals", "ab_model") or undone(repo, kind, claim))
+    return not squashed and (kind not in ("proposals", "ab_model", "new_cases") or undone(repo, kind, claim))
 
 
 def _refusals(repo: Repo, kind: Kind, wanted: list[Claim], commit: str, why: str) -> list[Refusal]:

@@ -47,12 +47,18 @@ class Result:
 
 
 def steps(
-    options: Sequence[str], replay: bool, shadow: bool = False, backtest: bool = False, models: bool = False
+    options: Sequence[str],
+    replay: bool,
+    shadow: bool = False,
+    backtest: bool = False,
+    models: bool = False,
+    harvest: bool = False,
 ) -> tuple[Step, ...]:
     """The night in order; `options` go to every script that calls a model.
 
     `shadow`: there are disabled agents. They run beside the others, and one that recovered is proposed for revival.
     `backtest`: enough cases have come in since a promotion to test it again. `models`: there are others to try.
+    `harvest`: runs in the field have shown what a right answer is.
     """
 
     def asking(module: str, *flags: str) -> tuple[tuple[str, ...], ...]:
@@ -90,7 +96,14 @@ def steps(
     )  # fmt: skip
     again = Step("back-test", "testing promotions on cases that came in since", asking("eval.backtest"),
                  kind="backtest", look="python -m meta.audit --log")  # fmt: skip
-    night = (*night[:4], *([again] if backtest else []), *night[4:])
+    cases = Step("new cases", "asking what the field has shown", (("eval.harvest",),), kind="new_cases")
+    night = (
+        *night[:4],
+        *([again] if backtest else []),
+        *night[4:-1],
+        *([cases] if harvest else []),
+        night[-1],
+    )
     return (night[0], *beside, *night[1:]) if shadow else night
 
 

@@ -51,6 +51,7 @@ class Question:
     critiques: Sequence[Finding]
     lineage: Sequence[Mapping[str, Any]]
     refused: Sequence[str]  # by people, with their reasons, the latest last
+    remarks: Sequence[str]  # of people, on cases that may be seen, the latest last
     want: int
     seed: int
     task: str = "propose"

@@ -18,7 +18,8 @@ from agents.texts.variants import Variants, sha256
 from eval.ab.memory import Memory
 from eval.grading.suite import Suite, Suites
 from eval.ledger.provenance import model_identity
-from meta.evidence.known import findings, read_json, tune_results
+from eval.ledger.remarks import remarks
+from meta.evidence.known import findings, read_json, tune_results, words
 from meta.proposals import ask as proposer
 from meta.proposals import checks, search, searches
 from meta.proposals.contenders import Contenders, contenders
@@ -37,6 +38,7 @@ MORE_IDEAS = 3  # ... and so many more for each challenger of this champion that
 MOST_IDEAS = 17  # a text with more is no longer a small change, however many were lost
 MAX_SHOWN = 12  # failing cases that a paid model reads
 MAX_OBJECTIONS = 5  # of people who refused earlier texts
+MAX_REMARKS = 20  # of people on cases
 MAX_REASON = 600  # characters, in the lineage
 
 # Where asking costs nothing: many single ideas, a few rounds, so many judgements; seconds for all prompts together.
@@ -80,6 +82,7 @@ class Drafter:
         self.today = self.options.today or datetime.now(UTC).date()
         self.critiques = findings(self.repo)
         self._suites = Suites(self.repo)
+        self._remarks = remarks(self.repo)
 
     async def draft(self, prompt: str) -> Draft:
         """A challenger for this prompt, or why there is none."""
@@ -217,6 +220,7 @@ class Drafter:
             [row for row in self.critiques.values() if row.target_agent in names],
             [{"variant": row.variant, "reason": row.reason, "verdict": verdict} for row, verdict in tried],
             self.memory.objections(prompt)[-MAX_OBJECTIONS:],
+            [told for spec in specs for told in words(self._suite(spec), self._remarks)][-MAX_REMARKS:],
             FREE_IDEAS if self.free else 1 if self.gepa else self.options.candidates,
             self.options.ask.seed + number,
         )

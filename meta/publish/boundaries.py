@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.manifest import matches, protecting
-from meta.publish import contents
+from meta.publish import cases, contents
 from meta.publish.contents import ABSENT, EXECUTABLE, REGULAR, Change, Decision, Head
 from meta.publish.kinds import Kind
 from meta.publish.reach import outward
@@ -99,6 +99,10 @@ def _content(
         yield from contents.check_models(change, after(f"{kind.report}.json"), decisions)
     elif change.path == contents.MANIFEST:
         yield from contents.check_manifest(change, decisions)
+    elif matches(change.path, cases.SUITE):
+        yield from cases.check_suite(change, after(f"{kind.report}.json"))
+    elif change.path == cases.PINS:
+        yield from cases.check_pins(change, after)
     elif change.path.endswith(".json"):
         yield from contents.check_json(change, head(_schema(change.path, kind)))
         if change.path.startswith(contents.DECISIONS):

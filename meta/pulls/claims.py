@@ -71,6 +71,11 @@ def _demoted(report: Report) -> Iterator[Claim]:
             yield Claim(test["prompt"], test["replaced_sha256"], test["live_sha256"])
 
 
+def _harvested(report: Report) -> Iterator[Claim]:
+    for case in report.get("cases", ()):
+        yield Claim(f"{case['agent']}/{case['id']}", case["sha256"])
+
+
 def _found(report: Report) -> Iterator[Claim]:
     for critique in report.get("critiques", ()):
         for issue in critique["issues"]:
@@ -91,6 +96,7 @@ _CLAIMS: dict[str, Callable[[Report], Iterator[Claim]]] = {
     "backtest": _demoted,
     "proposals": _proposed,
     "critiques": _found,
+    "new_cases": _harvested,
     "retirement": _agents("candidates"),
     "retirement_disable": _agents("disabled"),
     "revival": _agents("revived"),

@@ -6,14 +6,17 @@ What automation closed itself, because a later run overtook it, is no refusal.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from agents.manifest.check import unchecked
 from agents.texts.variants import Variants
+from eval.ledger import remarks
 from eval.ledger.decisions import decisions
 from eval.ledger.refusals import Refusal, plain_reason, record, refusals
+from eval.ledger.remarks import Remark
 from meta.publish.kinds import Kind
 from meta.pulls.claims import Claim, claims, read
 from meta.pulls.hub import Hub, Row
@@ -25,6 +28,8 @@ LATEST: Final = (
     20  # pull requests of a branch that are looked at: each was read the night after it was closed
 )
 REJECT: Final = "/ratchet reject "
+HARVEST: Final = "new_cases"
+_CASE: Final = re.compile(r'"id":"([a-z0-9][a-z0-9_.-]{2,79})"')
 _TRUSTED: Final = ("OWNER", "MEMBER", "COLLABORATOR")
 
 
@@ -48,8 +53,20 @@ def look(hub: Hub, repo: Repo, kind: Kind) -> Standing:
         if pull["state"] == "closed" and pull["html_url"] not in known
         for one in _refused(hub, repo, kind, pull)
     ]
+    if kind.name == HARVEST:
+        remarks.record(repo, (said for pull in pulls for said in _said(hub, pull)))
     opened = next((pull for pull in pulls if pull["state"] == "open"), None)
     return Standing(opened, record(repo, new))
+
+
+def _said(hub: Hub, pull: Row) -> Iterator[Remark]:
+    """What people who may decide here wrote in reviews, on the lines of cases."""
+    for row in hub.every(f"pulls/{pull['number']}/comments"):
+        line = str(row.get("diff_hunk") or "").rpartition("\n")[2]
+        case = _CASE.search(line[:200])
+        if case and row["author_association"] in _TRUSTED and _is_person(row):
+            words = plain_reason(row["body"])
+            yield Remark(case[1], words, by=row["user"]["login"][:100], reference=row["html_url"])
 
 
 def claimed(hub: Hub, kind: Kind, pull: Row) -> list[Claim]:
@@ -138,7 +155,18 @@ def undone(repo: Repo, kind: str, claim: Claim) -> bool:
         return all(row.sha256 != claim.sha256 for row in Variants(repo, claim.subject).lineage())
     if kind == "retirement_disable":
         return not any(one.decision == "disable" and one.subject == claim.subject for one in decided)
+    if kind == HARVEST:  # taken out before it was merged, or after
+        return not in_suite(repo, *claim.subject.split("/"))
     return False
+
+
+def in_suite(repo: Repo, agent: str, case: str) -> bool:
+    """Whether an agent's suite holds that case."""
+    suites = [row.get("eval_suite") for row in unchecked(repo.root)["agents"] if row["name"] == agent]
+    try:
+        return f'"id":"{case}"'.encode() in (repo / suites[0]).read_bytes()
+    except (IndexError, OSError, TypeError):
+        return False
 
 
 def live(repo: Repo, prompt: str) -> str:

@@ -1,4 +1,5 @@
-"""What people ask for in a comment: `/ratchet reject <why>`, `more`, `allow cost`, `explain <case>`.
+"""What people ask for in a comment: `/ratchet reject <why>`, `more`, `allow cost`, `explain <case> [words]`,
+`correct <run> <right> [words]`.
 
 The comment is data: one strict pattern over its first line, and what it names is looked up, never run. Whoever may not
 write to the repository is not answered beyond saying so.
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.manifest.check import unchecked
-from eval.ledger.refusals import Refusal
+from eval.ledger.refusals import Refusal, plain_reason
+from eval.ledger.remarks import Remark
 from meta.publish.kinds import KINDS, Kind
 from meta.pulls.claims import read
 from meta.pulls.closed import claimed, refused
@@ -27,10 +29,12 @@ AB_REPORT: Final = "meta/reports/ab_test_report.json"
 ROUNDS: Final = 15  # of a comparison, if the manifest says nothing
 _GRAMMAR: Final = re.compile(
     r"/ratchet (?:reject (?P<why>\S.{0,499})|(?P<more>more)|allow (?P<allow>cost)"
-    r"|explain (?P<case>[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}))[ \r]*"
+    r"|explain (?P<case>[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}(?: .{1,499})?)"
+    r"|correct (?P<run>[A-Za-z0-9][A-Za-z0-9._:/-]{2,99} [^\s]{1,300}(?: .{1,499})?))[ \r]*"
 )
 USAGE: Final = (
-    "I know `/ratchet reject <why>`, `/ratchet more`, `/ratchet allow cost` and `/ratchet explain <case>`."
+    "I know `/ratchet reject <why>`, `/ratchet more`, `/ratchet allow cost`, `/ratchet explain <case> [your words]` "
+    "and `/ratchet correct <run> <what it should have named, by commas, or none> [your words]`."
 )
 
 
@@ -48,6 +52,7 @@ class Answer:
 
     said: str
     refused: tuple[Refusal, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 def parse(body: str) -> Command | None:
@@ -56,7 +61,7 @@ def parse(body: str) -> Command | None:
     if not match:
         return None
     name, words = next((name, value) for name, value in match.groupdict().items() if value)
-    return Command({"why": "reject", "case": "explain"}.get(name, name), words.strip())
+    return Command({"why": "reject", "case": "explain", "run": "correct"}.get(name, name), words.strip())
 
 
 def answer(hub: Hub, repo: Repo, event: Mapping[str, Any]) -> Answer:
@@ -74,8 +79,15 @@ def answer(hub: Hub, repo: Repo, event: Mapping[str, Any]) -> Answer:
         return Answer(f"That is no command. {USAGE}")
     pull = hub.get(f"pulls/{number}") if "pull_request" in event["issue"] else None
     kind = kind_of(hub, pull)
-    if command.name == "explain":
-        return Answer(_explained(hub, command.words, pull if kind else None, default))
+    if command.name in ("explain", "correct"):
+        where = str(event["comment"].get("html_url", ""))[:300]
+        case, *words = command.words.split(" ", 1)
+        if command.name == "correct":
+            return _corrected(case, *words[0].split(" ", 1), who=who, where=where)
+        told = _explained(hub, case, pull if kind else None, default)
+        said = tuple(Remark(case, plain_reason(one), by=who, reference=where) for one in words)
+        kept = "\n\nYour words are kept with the case, and reach whoever proposes, if they may see it."
+        return Answer(told + kept * bool(said), remarks=said)
     if command.name == "reject":
         if not pull or not kind or pull["state"] != "open":
             return Answer("Only an open pull request that automation opened can be rejected.")
@@ -116,6 +128,12 @@ def _rejected(hub: Hub, repo: Repo, kind: Kind, pull: Row, who: str, why: str) -
     listed = ", ".join(code(f"{claim.subject} {claim.sha256[:7]}".strip()) for claim in wanted[:20])
     told = f"Rejected: {listed or 'this change'} is on record and will not come back.\n\n{quote(why)}"
     return Answer(told, new)
+
+
+def _corrected(run: str, right: str, *words: str, who: str, where: str) -> Answer:
+    said = Remark(run, plain_reason(" ".join(words)), right, who, where)
+    told = f"On record: {code(run)} should have named {code(right)}. The next harvest makes a case of it."
+    return Answer(told, remarks=(said,))
 
 
 def _rounds(repo: Repo) -> int:

@@ -31,7 +31,7 @@ SECONDS: Final = 15  # for a webhook
 # The most consequential first: what goes live, what is switched off or on, code, then what is only to be read.
 ORDER: Final = (
     *("ab_champion", "ab_model", "backtest", "retirement_disable", "revival", "sandbox"),
-    *("proposals", "retirement", "critiques"),
+    *("proposals", "new_cases", "retirement", "critiques"),
 )
 _PIN: Final = "mutation($id: ID!) { pinIssue(input: {issueId: $id}) { clientMutationId } }"
 

@@ -380,9 +380,9 @@ def gather(repo: Repo, now: datetime | None = None, *, redacted: bool = False) -
 
 def _assessed(repo: Repo, manifest: Manifest) -> list[Agent]:
     """The agents as the retirement report sees them."""
+    from agents.sources.outcomes import load_outcomes
     from meta.retirement import LIMITS, grades_of, load_events
     from meta.worth.assessment import assess
-    from meta.worth.outcomes import load_outcomes
 
     limits = {name: getattr(manifest.retirement, name) for name in LIMITS}
     events = load_events(window=limits["window"], repo=repo)

@@ -10,11 +10,11 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from meta.worth.evidence import CONVINCED, against
-from meta.worth.outcomes import Known, said
+from meta.worth.outcomes import Known
 from meta.worth.record import Agent, Basis, Hits, Listed, Measured, Metrics, Unique
 from telemetry.edge.records import plain
 from telemetry.read import field
-from telemetry.read.field import USEFUL_SIGNAL, WINDOW, Row, day_of
+from telemetry.read.field import USEFUL_SIGNAL, WINDOW, Row, day_of, said
 from telemetry.read.intervals import mean_lower_bound, mean_upper_bound, wilson
 from telemetry.reward import DEFAULT, Weights, penalty
 

@@ -3,71 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
 
-from agents.manifest import Feed
-from agents.manifest.code import load_code
-from agents.sources.rows import checked, read_rows
-from agents.sources.source import SourceError
+from agents.sources.outcomes import CameTrue, happened
 from meta.worth.record import Hits
-from telemetry.edge.errors import BadInput
-from telemetry.edge.files import MANIFEST, Repo
-from telemetry.edge.records import load_json
-from telemetry.read.field import Row, day_of, weighed
+from telemetry.read.field import Row, day_of, subjects, weighed
 from telemetry.read.intervals import wilson
 from telemetry.reward import settled_reward
 
-OUTCOMES = Path("telemetry/outcomes.jsonl")
-
-TYPES: Final = {"date": "date", "subject": "string?", "event": "boolean?"}
 FEW = 10  # outcomes of a subject, below which its base rate is that of all such: each ticket is one of its own kind
-
-CameTrue = Callable[[Row], tuple[str, bool] | None]  # of an outcome: what it is about, and did it happen
-
-
-def load_outcomes(repo: Repo, path: Path | None = None, named: Feed | None = None) -> list[dict[str, Any]]:
-    """What happened next: a file given, else what the manifest names, else the usual file; no file is no outcome."""
-    if path is None and named is not None:
-        return _named(repo, named)
-    file = repo / OUTCOMES if path is None else path
-    if not file.exists():
-        return []
-    rows = []
-    for number, line in enumerate(file.read_bytes().splitlines(), 1):
-        try:
-            row = load_json(line)
-        except ValueError as problem:
-            raise BadInput(f"{file}: line {number}: not JSON: {problem}") from None
-        if not isinstance(row, dict) or not isinstance(row.get("date"), str):
-            raise BadInput(f"{file}: line {number}: date: must be a string such as 2026-03-16")
-        rows.append(row)
-    return rows
-
-
-def _named(repo: Repo, named: Feed) -> list[dict[str, Any]]:
-    """The rows of `outcomes:`, a file or a function without arguments."""
-    try:
-        if named.call is None:
-            found = read_rows(repo.root, str(named.file), TYPES)
-        else:
-            found = load_code(named.call, "outcomes.call")()
-        rows = checked(found, named.name, TYPES)
-    except SourceError as problem:
-        raise BadInput(f"{MANIFEST}: outcomes: {problem}") from None
-    return [{**row, "date": row["date"][:10]} for row in rows]
-
-
-def said(row: Row) -> list[str]:
-    """The signals of a run; see telemetry.reward."""
-    return str(row.get("signals") or "").split()
-
-
-def subjects(row: Row) -> set[str]:
-    """What a run speaks of."""
-    return {key.split(":")[0] for key in said(row)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +24,16 @@ class Known:
 
     @classmethod
     def of(cls, outcomes: Iterable[Row], came_true: CameTrue) -> Known:
-        happened = {(row["date"], known[0]): known[1] for row in outcomes if (known := came_true(row))}
+        came = happened(outcomes, came_true)
         by_subject: dict[str, list[bool]] = defaultdict(list)
-        for (_, subject), came in happened.items():
-            by_subject[subject].append(came)
-        rare = [came for own in by_subject.values() if len(own) < FEW for came in own]
+        for (_, subject), true in came.items():
+            by_subject[subject].append(true)
+        rare = [true for own in by_subject.values() if len(own) < FEW for true in own]
         base = {
             subject: sum(own) / len(own) if len(own) >= FEW else sum(rare) / len(rare)
             for subject, own in by_subject.items()
         }
-        return cls(happened, base)
+        return cls(came, base)
 
     def hits(self, rows: Iterable[Row]) -> Hits | None:
         """Hit rate of an agent's alerts and its lift over the base rate of the subjects it speaks of."""

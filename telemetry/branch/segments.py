@@ -1,7 +1,7 @@
 """What lies on the data branch: segments by name, and what of a run's rows may become one.
 
 `events/dt=YYYY-MM-DD/<run>-<hash>.jsonl` is what a run added, `events/dt=YYYY-MM-DD/<hash>.parquet` a day that was
-sealed or compacted; `texts/`, `history/` and `rejections/` likewise. The hash is of the content: the same rows twice
+sealed or compacted; the other logs likewise. The hash is of the content: the same rows twice
 are one segment, two pushes under one run id are two. Nothing is taken on trust: what a run cannot have measured is
 refused, counted and told.
 """
@@ -19,12 +19,12 @@ from typing import Any, Final
 
 from telemetry import texts
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import HISTORY, LEAVINGS, REFUSALS
+from telemetry.edge.files import HISTORY, LEAVINGS, REFUSALS, REMARKS
 from telemetry.read.parquet import sealable
 from telemetry.read.rows import ELSEWHERE, in_utc, is_instant
 
 # Merged line by line, as they stand.
-LINES: Final = {"history": HISTORY, "rejections": REFUSALS, "leavings": LEAVINGS}
+LINES: Final = {"history": HISTORY, "rejections": REFUSALS, "remarks": REMARKS, "leavings": LEAVINGS}
 _NAME: Final = {
     "events": "event_id",
     "texts": "sha256",

@@ -86,6 +86,7 @@ RESULTS = Path("eval/results")  # no hidden folder: artifacts leave those out
 HISTORY = Path("eval/history.jsonl")
 LEAVINGS = Path("telemetry/leavings.jsonl")  # what one workflow of a night leaves for the next
 REFUSALS = Path("telemetry/rejections.jsonl")  # what people said no to
+REMARKS = Path("telemetry/remarks.jsonl")  # what people said of runs and cases, in words
 SCRATCH = Path(".ratchet")
 
 _here = Path()

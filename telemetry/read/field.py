@@ -127,6 +127,16 @@ def part_sql(table: str, sources: Iterable[str]) -> str:
     )
 
 
+def said(row: Row) -> list[str]:
+    """The signals of a run; see telemetry.reward."""
+    return str(row.get("signals") or "").split()
+
+
+def subjects(row: Row) -> set[str]:
+    """What a run speaks of."""
+    return {key.split(":")[0] for key in said(row)}
+
+
 def day_of(row: Row) -> str:
     """The day a run stood on: `as_of` of a replayed one, else the day it ran."""
     return str(row.get("day") or row.get("as_of") or row.get("ts") or "")[:10]

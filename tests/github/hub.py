@@ -37,6 +37,7 @@ class Hub:
         self.pulls: dict[int, Row] = {}
         self.issues: dict[int, Row] = {}  # pull requests too, as on GitHub
         self.comments: dict[int, list[Row]] = {}
+        self.reviews: dict[int, list[Row]] = {}  # comments on lines of a pull request
         self._merged: dict[int, tuple[str, str]] = {}  # pull request -> what its merge is made of
         self.labels: set[str] = set()
         self.dispatched: list[Row] = []
@@ -74,6 +75,14 @@ class Hub:
             row = {"id": 1000 * number + len(listed), "body": body, "user": _user(by), "created_at": self.now}
             listed.append({**row, "author_association": wrote})
             return listed[-1]
+
+    def review(self, number: int, line: str, body: str, by: str = "ann") -> None:
+        """A comment on a line that the pull request adds."""
+        row = {
+            **self.comment(number, body, by),
+            "html_url": f"https://example.com/{number}#{len(self.reviews)}",
+        }
+        self.reviews.setdefault(number, []).append({**row, "diff_hunk": f"@@ -1 +1,2 @@\n {{}}\n+{line}"})
 
     def said(self, number: int) -> list[str]:
         """The comments on a pull request or an issue."""
@@ -259,6 +268,9 @@ class Hub:
     def get_comments(self, number: str, *, query: dict[str, str], **_: Any) -> tuple[int, Any]:
         return 200, _page(self.comments.get(int(number), []), query)
 
+    def get_reviews(self, number: str, *, query: dict[str, str], **_: Any) -> tuple[int, Any]:
+        return 200, _page(self.reviews.get(int(number), []), query)
+
     def post_comments(self, number: str, *, given: Row, by: str, **_: Any) -> tuple[int, Any]:
         return 201, self.comment(self.issues[int(number)]["number"], given["body"], by)
 
@@ -336,6 +348,7 @@ ROUTES: list[tuple[str, str, Callable[..., tuple[int, Any]]]] = [
     ("POST", f"{_R}/issues", Hub.post_issues),
     ("GET", rf"{_R}/issues/(\d+)", Hub.get_issue),
     ("GET", rf"{_R}/issues/(\d+)/comments", Hub.get_comments),
+    ("GET", rf"{_R}/pulls/(\d+)/comments", Hub.get_reviews),
     ("POST", rf"{_R}/issues/(\d+)/comments", Hub.post_comments),
     ("PATCH", rf"{_R}/issues/comments/(\d+)", Hub.patch_comment),
     ("POST", rf"{_R}/issues/(\d+)/labels", Hub.post_labels),

@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agents.manifest import MANIFEST, load_manifest
+from agents.sources.outcomes import load_outcomes
 from eval.ledger.refusals import Refusal, record
 from meta import retirement
 from meta.publish.contents import check_body
 from meta.pulls.closed import prompt_of
 from meta.worth import assessment, evidence
 from meta.worth.assessment import Graded
-from meta.worth.outcomes import Known, load_outcomes
+from meta.worth.outcomes import Known
 from meta.worth.record import Agent, Hits, Listed, Measured, Report, Rule, Unique
 from meta.worth.report import FORM, REVIVAL, markdown, spark
 from telemetry import rollup

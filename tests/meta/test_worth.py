@@ -9,8 +9,9 @@ import pytest
 
 from agents.domain import signals_of, subject_and_event
 from agents.manifest import AgentSpec, Feed, Manifest, Signal
+from agents.sources.outcomes import load_outcomes
 from meta.worth.assessment import Graded, assess
-from meta.worth.outcomes import Known, load_outcomes
+from meta.worth.outcomes import Known
 from meta.worth.record import Agent
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo

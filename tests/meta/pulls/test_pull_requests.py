@@ -11,6 +11,7 @@ import pytest
 from eval.ab.memory import Memory
 from eval.ab.plan import as_variant
 from eval.ledger.refusals import Refusal, refusals
+from eval.ledger.remarks import remarks
 from meta import pull_requests
 from meta.publish.kinds import KINDS
 from meta.pulls import commands, hub
@@ -233,6 +234,37 @@ def test_explain_shows_what_both_texts_said_to_a_case(place: Place, monkeypatch:
     assert "No case `macro-8` changed sides" in asked(place, monkeypatch, number, "/ratchet explain macro-8")
 
 
+def test_words_on_a_case_and_corrections_of_a_run_go_on_record(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = place.propose()
+    said = asked(place, monkeypatch, number, "/ratchet explain macro-7 the series was revised")
+    assert "Your words are kept" in said
+    told = asked(
+        place, monkeypatch, number, "/ratchet correct 20261118T080825-86d796682e12 VIX,WTI it was a holiday"
+    )
+    assert "should have named `VIX,WTI`" in told
+    found = remarks(place.repo)
+    assert [(one.said, one.by, one.values) for one in found["macro-7"]] == [
+        ("the series was revised", "ann", None)
+    ]
+    (correction,) = found["20261118T080825-86d796682e12"]
+    assert (correction.said, correction.values) == ("it was a holiday", ["VIX", "WTI"])
+    assert "remarks/" in repo.git(place.bare, "ls-tree", "-r", "--name-only", "telemetry-data")
+
+
+def test_what_is_written_in_a_review_on_a_case_is_kept_with_it(place: Place) -> None:
+    number = place.propose("new_cases", {"cases": []})
+    place.hub.review(number, '{"id":"field-2026-11-02-0123456789","input":{}}', "Nobody could know that.")
+    place.hub.review(number, '{"id":"field-2026-11-03-0123456789","input":{}}', "Buy my book", by="eve")
+    for _ in range(2):
+        act(place, "read", kind="new_cases")
+    found = remarks(place.repo)
+    assert {name: [one.said for one in own] for name, own in found.items()} == {
+        "field-2026-11-02-0123456789": ["Nobody could know that."]
+    }
+
+
 @pytest.mark.parametrize("by", ["eve", "nobody", "../../admin"])
 def test_who_may_not_write_gets_nothing_done(place: Place, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     number = place.propose()
@@ -262,6 +294,9 @@ def test_a_pull_request_that_a_person_opened_cannot_be_rejected(
         ("/ratchet reject " + "x" * 501, None),
         ("/ratchet allow safety", None),
         ("/ratchet allow cost; rm -rf /", None),
+        ("/ratchet explain macro-1 it is old", commands.Command("explain", "macro-1 it is old")),
+        ("/ratchet correct run-1 none", commands.Command("correct", "run-1 none")),
+        ("/ratchet correct run-1", None),
         ("/ratchet explain $(id)", None),
         ("/ratchet explain ../../etc/passwd", None),
         (" /ratchet more", None),

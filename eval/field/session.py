@@ -1,0 +1,217 @@
+"""One harvest from rows to suites: read, choose, write the cases, settle what is old enough, report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from agents.domain import load_domain
+from agents.manifest import AgentSpec, Manifest, load_manifest
+from agents.sources.outcomes import happened, load_outcomes
+from eval.field import choose
+from eval.field.body import FORM
+from eval.field.record import SCHEMA_VERSION, Harvested, Report, shown
+from eval.field.runs import Candidate, Run, corrected, disagreeing, known_right, load_runs, subject_field
+from eval.grading.graders import passes
+from eval.grading.suite import Suites, encoded, pin, settle
+from eval.ledger.provenance import GitState
+from eval.ledger.refusals import refusals
+from eval.ledger.remarks import remarks
+from telemetry import logger
+from telemetry.batches import personal
+from telemetry.edge.errors import BadInput
+from telemetry.edge.files import Repo, read_again, write_atomic
+from telemetry.texts import texts_of
+
+KIND: Final = "new_cases"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A harvest as asked for."""
+
+    most: int = 20  # cases in one pull request: more are not read
+    days: int = 45  # of rows: what happened next is known some days later
+    today: date = field(default_factory=lambda: datetime.now(UTC).date())
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A case, and the line that tells of it."""
+
+    line: bytes
+    told: Harvested
+
+
+def harvest(repo: Repo, asked: Asked, *, dry_run: bool = False) -> Report:
+    """Add what is worth it to the suites, settle what is old enough, and write the report."""
+    git, manifest = GitState(repo), load_manifest(repo)
+    suites = Suites(repo)
+    for spec in manifest.agents:
+        if spec.eval_suite:
+            suites.load(spec.eval_suite, check=not dry_run)  # before the first is written
+    left_out: Counter[str] = Counter()
+    made = list(_made(repo, manifest, suites, asked, left_out))
+    settled = {} if dry_run else _settled(repo, suites, asked.today)
+    if not dry_run:
+        for path in sorted({one.told.suite for one in made}):
+            new = b"".join(one.line for one in made if one.told.suite == path)
+            before = read_again(repo / path)
+            write_atomic(repo / path, before + (b"" if before.endswith(b"\n") else b"\n") + new)
+            pin(repo, [Path(path)])
+    commit, dirty = git.read()
+    report = Report(
+        schema_version=SCHEMA_VERSION,
+        generated_at=logger.utc_now(),
+        since=asked.today.isoformat(),
+        days=asked.days,
+        cases=tuple(one.told for one in made),
+        settled=settled,
+        left_out=dict(sorted(left_out.items())),
+        command=f"python -m eval.harvest --most {asked.most} --days {asked.days} --today {asked.today}",
+        metadata={"git_commit": commit, "git_dirty": dirty},
+    )
+    if not dry_run and (report.cases or report.settled):
+        FORM.write(repo, report)
+    return report
+
+
+def anything_due(repo: Repo, manifest: Manifest, today: date | None = None) -> bool:
+    """Whether a week has passed since the last merged report, and there is anything; trouble is the run's to tell."""
+    asked = Asked() if today is None else Asked(today=today)
+    last = FORM.read(repo)
+    if last and last.since > str(asked.today - timedelta(days=6)):
+        return False
+    try:
+        report = harvest(repo, asked, dry_run=True)
+        due = any(_due(repo, spec.eval_suite, asked.today) for spec in manifest.agents if spec.eval_suite)
+        return bool(report.cases) or due
+    except BadInput:
+        return True
+
+
+def _due(repo: Repo, path: str, today: date) -> bool:
+    from eval.grading.suite import settled_line
+
+    lines = read_again(repo / path).splitlines(keepends=True)
+    return any(settled_line(line, today) != line for line in lines)
+
+
+def _settled(repo: Repo, suites: Suites, today: date) -> dict[str, int]:
+    moved = {path: settle(repo, Path(path), today) for path in sorted(suites.loaded)}
+    return {path: count for path, count in moved.items() if count}
+
+
+def _made(
+    repo: Repo, manifest: Manifest, suites: Suites, asked: Asked, left_out: Counter[str]
+) -> Iterator[Made]:
+    specs = {spec.name: spec for spec in manifest.agents}
+    since = datetime.combine(asked.today - timedelta(days=asked.days), datetime.min.time(), UTC)
+    runs = [run for run in load_runs(repo, since) if run.agent in specs]
+    left_out["nobody"] = sum(not specs[run.agent].eval_suite for run in runs)
+    runs = [run for run in runs if specs[run.agent].eval_suite]
+    refused = {one.subject for one in refusals(repo) if one.kind == KIND}
+    text = _reader(repo, runs)
+    fields = {
+        name: subject_field(spec, [run for run in runs if run.agent == name], text)
+        for name, spec in specs.items()
+    }
+    known = {
+        path: choose.Known((case.input, case.expect) for case in suite.cases)
+        for path, suite in suites.loaded.items()
+    }
+    ids = {path: {case.id for case in suite.cases} for path, suite in suites.loaded.items()}
+    taken = 0
+    for one in choose.in_order(_candidates(repo, manifest, runs)):
+        spec = specs[one.run.agent]
+        name = choose.case_id(one.run)
+        if name in ids[spec.eval_suite]:
+            left_out["known"] += 1
+        elif f"{spec.name}/{name}" in refused:
+            left_out["refused"] += 1
+        elif taken >= asked.most:
+            left_out["later"] += 1
+        else:
+            why, made = _case(one, spec, fields[spec.name], text, known[spec.eval_suite], asked.today)
+            if made is None:
+                left_out[why] += 1
+                continue
+            ids[spec.eval_suite].add(name)
+            taken += 1
+            yield made
+
+
+def _candidates(repo: Repo, manifest: Manifest, runs: list[Run]) -> Iterator[Candidate]:
+    """Everything that might become a case; of repeated runs on one input the last one speaks."""
+    domain = load_domain(manifest.agents[0].domain if manifest.agents else None)
+    came = happened(load_outcomes(repo, None, manifest.outcomes), domain.came_true)
+    yield from corrected(runs, remarks(repo))
+    right: dict[str, Candidate] = {}
+    for agent in dict.fromkeys(run.agent for run in runs):
+        latest = {run.input_sha256: run for run in runs if run.agent == agent}
+        right |= {one.run.run_id: one for one in known_right(list(latest.values()), came)}
+    yield from right.values()
+    yield from disagreeing(runs, right)
+
+
+def _reader(repo: Repo, runs: list[Run]) -> Callable[[str], str | None]:
+    """The texts of these runs, all read at once."""
+    names = {name for run in runs for name in (run.input_sha256, run.output_sha256) if name}
+    found = texts_of(names, repo)
+    return found.get
+
+
+def _case(
+    one: Candidate,
+    spec: AgentSpec,
+    subject: str,
+    text: Callable[[str], str | None],
+    known: choose.Known,
+    today: date,
+) -> tuple[str, Made | None]:
+    """The case of a run; or why there is none."""
+    given, answer = text(one.run.input_sha256), text(one.run.output_sha256 or "") or ""
+    if given is None:
+        return "no_text", None
+    if len(given) > choose.MAX_INPUT:
+        return "too_large", None
+    clean, removed = choose.without_personal(json.loads(given))
+    expect = choose.label(one, subject)
+    if known.alike(clean, expect):
+        return "alike", None
+    known.add(clean, expect)
+    note = personal.without(one.note)[:2000]
+    line = encoded(choose.as_case(one, clean, expect, today, note))
+    told = Harvested(
+        id=choose.case_id(one.run),
+        suite=spec.eval_suite,
+        sha256=hashlib.sha256(line).hexdigest(),
+        agent=spec.name,
+        day=one.run.day,
+        run_id=one.run.run_id,
+        reason=one.reason,
+        why=one.why,
+        input=shown(clean),
+        answer=shown(_parsed(personal.without(answer))),
+        named=tuple(sorted(one.run.named)),
+        came_true=one.came_true,
+        proposed=one.right,
+        expect=shown(expect),
+        agrees=passes(expect, _parsed(answer)),
+        removed=removed,
+        note=note,
+    )
+    return "", Made(line, told)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
