@@ -31,9 +31,8 @@ from typing import Literal
 from eval.ab.sequential import LOWER_SHARE, PairedTest, interval
 
 Case = tuple[str, str]  # agent and id of the case
-Draw = Callable[
-    [str, Case, int], "float | None"
-]  # (arm, case, round) -> score in 0..1, None if there was no answer
+# (arm, case, round) -> score in 0..1, None if there was no answer
+Draw = Callable[[str, Case, int], "float | None"]
 Archive = Callable[[Case], "float | None"]  # the champion's mean score in earlier evals of the same text
 Verdict = Literal["promote", "keep", "continue", "blocked", "inconclusive"]
 
@@ -47,13 +46,15 @@ FULL_SUITE = 30  # cases from which an agent counts in full: a smaller suite mus
 CLEAR_Z = 2.3
 LEAST_FAMILIES = 10  # fewer say little about how families differ: then the cases stand for themselves
 FAMILY_Z = 1.96  # two-sided 95 %
-FUTILITY_Z = 3.0  # of the test within a round; the looks between rounds see more, and drop earlier
-AGENT_FLOOR = (
-    -0.02
-)  # of an agent's mean in the finishing pass; below it, and clearly so (`WORSE_Z`), it is harmed
+FUTILITY_Z = 4.0  # of the test within a round; the looks between rounds see more, and drop earlier
+# Of an agent's mean in the finishing pass; below it, and clearly so (`WORSE_Z`), it is harmed.
+AGENT_FLOOR = -0.02
 WORSE_Z = 1.28  # one-sided 90 %: harm to one agent has to be seen more easily than a gain
 # (from round, a mean of at most, less this many standard errors): hopeless. Tuned for 365 challengers a year.
-HOPELESS = ((1, 0.01, 1.5), (3, 0.01, 0.35), (6, 0.02, 0.35))
+HOPELESS = ((1, 0.01, 1.2), (2, 0.01, 0.8), (3, 0.01, 0.45), (6, 0.015, 0.35))
+ARCHIVE_Z = (
+    2.0  # times as many, where the archive is looked at too: a second look is a second chance to be dropped
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,8 @@ class Rules:
 
     rounds: int = 15
     nightly: int = 3  # rounds in one night
-    alpha: float | None = (
-        None  # how often a useless challenger may be proven better; None: `ALPHA`, `MARGIN_ALPHA`
-    )
+    # How often a useless challenger may be proven better; None: `ALPHA`, `MARGIN_ALPHA`.
+    alpha: float | None = None
     min_effect: float = 0.01
     margin: float = 0.0  # 0: has to be better; else: has to be not worse than by this much
     either: bool = False  # whether it is worse is asked as well: nothing is dropped for want of hope
@@ -92,9 +92,8 @@ class Result:
     interval: Callable[[], tuple[float, float]]
     finished: bool = False  # mean and interval are those of the finishing pass
     families: int = 0  # that the cases come from
-    robust: tuple[float, float] | None = (
-        None  # 95 % interval with families as what varies; None for few of them
-    )
+    # 95 % interval with families as what varies; None for few of them.
+    robust: tuple[float, float] | None = None
 
     @cached_property
     def _bounds(self) -> tuple[float, float]:
@@ -142,7 +141,7 @@ class Match:
             [self.weights[case] for case in cases],
             self.rules.min_cases,
             null=null,
-            futility_z=inf if self.rules.either else FUTILITY_Z + bool(null),
+            futility_z=inf if self.rules.either else FUTILITY_Z,
         )
         self.rounds, self.calls, self.dropped = 0, 0, ""
         self.scores: dict[Case, list[tuple[float, float]]] = defaultdict(list)
@@ -184,9 +183,9 @@ class Match:
         # To rule out a small loss takes most of the rounds even for an equal arm: only the clear cases are dropped.
         looks = HOPELESS[:1] if self.rules.margin else HOPELESS
         most, z = next((most, z) for first, most, z in reversed(looks) if self.rounds >= first)
-        for look in (means, means | archived):
+        for look, reach in ((means, z), (means | archived, ARCHIVE_Z * z)):
             mean, error = self._across(look)
-            if len(means) >= self.rules.min_cases and mean <= most - self.rules.margin - z * error:
+            if len(means) >= self.rules.min_cases and mean <= most - self.rules.margin - reach * error:
                 self.dropped = f"hopeless after round {self.rounds}: {100 * mean:+.1f} points"
 
     def finish(self, case: Case, champion: float | None, challenger: float | None) -> None:

@@ -89,7 +89,7 @@ def test_early_luck_is_undone_by_a_fresh_pass_that_is_hardly_better() -> None:
 
 
 def test_who_asks_either_way_is_told_that_it_is_worse() -> None:
-    draw = arms(0.8, 0.6)
+    draw = arms(0.8, 0.6, seed=1)
     assert play(draw, CASES[:60], Rules(alpha=0.1)).ci_high > 0  # dropped for want of hope, and nothing known
     worse = play(draw, CASES[:60], Rules(alpha=0.1, either=True))
     assert worse.ci_high < 0 and worse.reason == "worse, beyond reasonable doubt"
