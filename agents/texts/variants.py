@@ -60,6 +60,7 @@ class Origin:
     reason: str = ""
     calls: int | None = None  # of a model, to find it ...
     cost_usd: float | None = None  # ... and what they cost; None is unknown
+    practice: float | None = None  # by how much more of its practice cases it passed than its parent: a share
 
 
 def sha256(text: str) -> str:
@@ -202,6 +203,7 @@ class Variants:
         parent: str | None = None,
         calls: int | None = None,
         cost_usd: float | None = None,
+        practice: float | None = None,
     ) -> Variant:
         """Keep a new challenger with its lineage; `parent`, the hash of what it was made from: else the champion."""
         champion, where = self.champion(), f"challenger for {self.prompt}"
@@ -219,7 +221,8 @@ class Variants:
             raise BadInput(f"{where}: the name {name} is taken by {name_of(name, used.get(name))}")
         self._write(self.file(name), text)
         made_from = parent or champion.sha256
-        self._record(Origin(name, digest, made_from, source, author, _today(), reason, calls, cost_usd))
+        about = (source, author, _today(), reason, calls, cost_usd, practice)
+        self._record(Origin(name, digest, made_from, *about))
         return Variant(self.prompt, name, text)
 
     def lineage(self) -> list[Origin]:

@@ -72,6 +72,7 @@ def keep(found: Contenders, text: str, row: Proposed) -> Variant:
         parent=row.parent_sha256,
         calls=row.calls,
         cost_usd=row.cost_usd,
+        practice=round(row.tune.points / 100, 4),
     )
 
 

@@ -106,6 +106,8 @@ def test_a_better_edit_becomes_a_challenger_with_its_lineage_and_reason(checkout
     )
     assert "tell large changes earlier" in last.reason
     assert last.parent_sha256 == variants.sha256(TEXT)
+    passed = [row["tune"][side]["passed"] for side in ("before", "after")]
+    assert last.practice == round((passed[1] - passed[0]) / row["tune"]["cases"], 4) > 0
 
 
 def test_the_best_of_several_candidates_is_kept() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agents.texts.variants import Origin
 from eval.ab.body import FORM, VERDICTS, bounds, ruler, said
 from eval.ab.body import body as body_of
 from eval.ab.record import Report
@@ -55,6 +57,20 @@ def test_the_first_screen_is_enough_to_decide(report: dict[str, Any]) -> None:
     assert f"{1000 * gained / calls:+.2f} points per 1,000 calls" in opened and " per dollar." in opened
     for promise in ("unseen cases right | 7", "cost, p95 per case", "Model `scripted-1`", "spend $"):
         assert promise in opened
+
+
+@pytest.mark.parametrize(("practice", "told"), [(0.4, True), (0.05, False), (None, False)])
+def test_a_text_that_helps_only_with_kinds_it_has_seen_is_told_as_such(
+    report: dict[str, Any], practice: float | None, told: bool
+) -> None:
+    lost = copy.deepcopy(report)
+    arm = next(arm for arm in lost["tests"][0]["arms"] if not arm["promoted"])
+    arm |= {"effect": 0.002, "ci_low": -0.06, "ci_high": 0.08}
+    origin = Origin("C", arm["sha256"], None, "proposal", "writer-1", "2026-11-18", practice=practice)
+    arm["lineage"] = asdict(origin)
+    shown = body(lost)
+    assert ("on its practice cases it gained" in shown) is (practice is not None)
+    assert ("it helps mostly with kinds of cases it has seen" in shown) is told
 
 
 @pytest.mark.parametrize(
