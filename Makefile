@@ -21,7 +21,7 @@ site: $(READY) ## build the pages about all of it, and show them
 	@$(PY) -m meta.dashboard --open
 
 test: $(READY) lint ## everything that has to hold: lint, types, layers, tests
-	@$(PY) -m pytest -n auto --dist loadgroup
+	@$(PY) -m pytest -n auto
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	@$(VENV)/bin/ruff check .

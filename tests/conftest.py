@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,15 @@ from telemetry.edge.files import working_in
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGES = ("telemetry", "agents", "eval", "meta")
 CHECKED_HASH = (3).to_bytes(4, "little")  # the flags of a compiled file that is compared with its source
+ONE_WORLD = ("tests/meta/face/", "tests/torture/")  # folders whose files share a lived checkout
+LONGEST_FIRST = (
+    "tests/github/",
+    "tests/torture/",
+    "tests/market/",
+    "tests/meta/",
+    "tests/telemetry/",
+    "tests/eval/",
+)
 _FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "OTEL_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = (
@@ -96,6 +106,30 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         sys.dont_write_bytecode = True
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a worker whole files, or it would build the worlds that their tests share once more."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByWorld(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return next((folder for folder in ONE_WORLD if file.startswith(folder)), file)
+
+    config.option.loadscopereorder = False  # by the number of tests: the long stories are one test each
+    return ByWorld(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no worker is left with it when the others are done."""
+    last = len(LONGEST_FIRST)
+    items.sort(
+        key=lambda item: next(
+            (n for n, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path)), last
+        )
+    )
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -21,7 +21,7 @@ BUILT_IN = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer"
 HERE = Repo(REPOSITORY)
 
 # One worker, which then scores everything once.
-pytestmark = [pytest.mark.xdist_group("scores"), pytest.mark.answers]
+pytestmark = pytest.mark.answers
 
 
 def rates(arms: dict[str, PromptSet], *agents: str) -> Scores:

@@ -19,7 +19,7 @@ from telemetry.edge.files import here
 from tests.worlds.intrusions import ALL, SECRET, tried
 
 # One worker, in which an intruder tries everything once.
-pytestmark = [pytest.mark.xdist_group("walls"), pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 
 def python(code: str, folder: Path, limit: float = 60.0, *returns: str) -> confine.Ran:

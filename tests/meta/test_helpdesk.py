@@ -16,7 +16,7 @@ from telemetry.edge.files import Repo
 from tests.conftest import REPOSITORY
 from tests.worlds import helpdesk, world
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("helpdesk")]  # one night for all
+pytestmark = pytest.mark.slow
 
 
 def python(checkout: Path, *command: str, code: int = 0) -> str:

@@ -20,7 +20,6 @@ from tests.worlds import eventlog, postgres, routed
 psycopg = pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 pytestmark = [
     pytest.mark.skipif(postgres.binaries() is None, reason="no PostgreSQL server on this machine"),
-    pytest.mark.xdist_group("postgres"),
     pytest.mark.outside,  # it listens on a socket of the file system
 ]
 

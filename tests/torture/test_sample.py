@@ -8,7 +8,6 @@ from tests.conftest import REPOSITORY
 from tests.torture import Clock, Figure, corrupt, disk, endpoint, kills, lines, lived, writers
 
 LONG = 300.0  # seconds; nothing here takes a tenth of it
-pytestmark = pytest.mark.xdist_group("torture")  # one worker builds the checkouts
 
 
 def held(figures: list[Figure]) -> None:

@@ -39,7 +39,6 @@ from telemetry.edge.text import unseen
 from tests.torture import lived
 from tests.worlds.eventlog import event, write
 
-pytestmark = pytest.mark.xdist_group("torture")  # one worker builds the checkout
 PIECES = [
     "@everyone", "@team/all", "#12", "owner/repo#3", "GH-7", "https://evil.example/x", "www.evil.example",
     "a@b.example", "[x](javascript:alert(1))", "![p](http://evil.example/p.png)", "<script>alert(1)</script>",

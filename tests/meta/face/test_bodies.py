@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from meta.nightly.message import message
 from meta.publish.kinds import KINDS
 from telemetry.edge.text import cell, code, details, fenced, first_screen, table
 from tests.worlds import world
 from tests.worlds.browser import Look, looked_at
 from tests.worlds.github_page import WIDTH, page
-
-pytestmark = pytest.mark.xdist_group("site")  # where the browser is
 
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(1)> [x](javascript:alert(1)) @team #12 </details> | ` **"
 ENDS = "one => document.querySelector(one).getBoundingClientRect().bottom + scrollY"

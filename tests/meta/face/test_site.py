@@ -21,8 +21,6 @@ from tests.meta.face.conftest import SAID
 from tests.worlds import world
 from tests.worlds.browser import Look, looked_at
 
-pytestmark = pytest.mark.xdist_group("site")  # one night and one site for all
-
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 LATER = timedelta(hours=37)
 
