@@ -1,7 +1,8 @@
 """What waits for you this morning? Edits the one pinned issue "Ratchet: this morning", and tells a webhook.
 
 What waits (the most consequential first), what is still being tested, spend of the night and of the month, drift, what
-failed. `RATCHET_WEBHOOK` (Slack or Discord) hears of it only when something waits. `--dry-run` only prints.
+failed. `RATCHET_WEBHOOK` (Slack or Discord) hears of it only when something waits. The badge of the README and the
+picture of the nights go to the data branch, with `SYNC_TOKEN`. `--dry-run` only prints.
 """
 
 from __future__ import annotations
@@ -25,14 +26,21 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Gather, publish, tell."""
+    from eval.ledger.provenance import history
     from meta.pulls import morning
     from meta.pulls.hub import from_environment
+    from meta.site.pictures import by_night, in_words, pictures, promotions
+    from telemetry.branch.remote import DataBranch
 
     hub, now = from_environment(), datetime.now(UTC)
     found = morning.gather(hub, repo, now)
-    body = found.markdown(now)
+    nights = by_night(history(repo, "eval"))
+    body = found.markdown(now, in_words(nights))
     where = ""
     if not args.dry_run:
+        if os.environ.get("SYNC_TOKEN"):
+            drawn = pictures(nights, promotions(repo), len(found.waiting))
+            DataBranch(repo.root).publish(drawn, "Draw the pictures of this morning", renew=True)
         where = morning.publish(hub, body)
         webhook = os.environ.get("RATCHET_WEBHOOK", "")
         if webhook and found.waiting:

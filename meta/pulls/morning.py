@@ -64,7 +64,9 @@ class Spend:
 
     @property
     def told(self) -> str:
-        unpriced = f" and {self.unpriced} calls of unknown price" if self.unpriced else ""
+        unpriced = (
+            f" and {self.unpriced} call{'s' * (self.unpriced != 1)} of unknown price" if self.unpriced else ""
+        )
         return f"${self.usd:.2f}{unpriced} for {self.calls:,} calls"
 
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from eval.ab.sequential import LOWER_SHARE
 from meta.site import draw
 from meta.site.facts import Comparison, Facts, Score, Texts, interval_of, kinds_that_fail
+from meta.site.pictures import chart, promotions
 from telemetry.edge.files import MANIFEST
 from telemetry.edge.text import clean, cut, redact
 
@@ -101,13 +102,6 @@ def pages(facts: Facts) -> Iterator[Page]:
 
 
 def _overview(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    promoted = {row["when"]: row["what"] for row in facts.decisions if str(row["what"]).startswith("promote")}
-    nights = [
-        draw.Point(place, rate, date, promoted.get(date, ""))
-        for place, (date, rate) in enumerate(facts.nights)
-    ]
-    low = min((rate for _, rate in facts.nights), default=0.0)
-    about = ", ".join(f"{date} {rate:.0%}" for date, rate in facts.nights[-12:])
     month = facts.now.strftime("%Y-%m")
     return {
         "sentence": _sentence(facts),
@@ -118,9 +112,7 @@ def _overview(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> dict[st
             (agent, row) for agent, row in (facts.drift.get("agents") or {}).items() if row.get("drifts")
         ],
         "shutdown": facts.drift.get("shutdown"),
-        "nights": draw.line(
-            "Share of cases passed, night by night", about, nights, low=max(0.0, low - 0.1), high=1.0
-        ),
+        "nights": chart(facts.nights, promotions(facts.repo)),
         "agents": _narrowest(facts, results),
         "needing": [row for row in facts.agents if row.state in NEED_YOU],
         "failing": kinds_that_fail(results.items()),

@@ -44,9 +44,16 @@ class Scale:
 
 
 def line(
-    title: str, about: str, points: Sequence[Point], *, low: float, high: float, unit: str = "%"
+    title: str,
+    about: str,
+    points: Sequence[Point],
+    *,
+    low: float,
+    high: float,
+    unit: str = "%",
+    alone: bool = False,
 ) -> Markup:
-    """Values in their order, places with a note marked."""
+    """Values in their order, places with a note marked; `alone`, as a file of its own."""
     if not points:
         return Markup("")
     points = thinned(points)
@@ -66,7 +73,7 @@ def line(
         parts.append(_ends(width, points))
         return Markup("").join(parts)
 
-    return _both(title, about, inner)
+    return _alone(title, about, inner) if alone else _both(title, about, inner)
 
 
 def _path(points: Sequence[Point], x: Scale, y: Scale) -> str:
@@ -232,3 +239,38 @@ def _both(title: str, about: str, inner: Callable[[int], Markup]) -> Markup:
         ).format(name, width, HEIGHT, title, told, inner(width))
         for name, width in WIDTHS.items()
     )
+
+
+# Without a page around it there is no theme either: these can be read on white and on black.
+_ALONE = Markup(
+    "<style>path{fill:none}.line{stroke:#3b82f6;stroke-width:2}.rule{stroke:#8b949e;stroke-opacity:.35}"
+    ".dot{fill:#3b82f6}.dot.marked{fill:#2da44e}text{fill:#7d8590;font:12px system-ui,sans-serif}</style>"
+)
+
+
+def _alone(title: str, about: str, inner: Callable[[int], Markup]) -> Markup:
+    width = WIDTHS["wide"]
+    return Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img">'
+        "<title>{2}</title><desc>{3}</desc>{4}{5}</svg>\n"
+    ).format(width, HEIGHT, title, about, _ALONE, inner(width))
+
+
+def badge(parts: Sequence[tuple[str, str, str]]) -> Markup:
+    """What a README shows in one line, as a file of its own: label, value and the value's colour, side by side."""
+    boxes, at = [], 0
+    for label, value, colour in parts:
+        for text, fill in ((label, "#3d444d"), (value, colour)):
+            wide = round(len(text) * 6.8) + 12
+            boxes.append(
+                Markup('<rect x="{}" width="{}" height="20" fill="{}"/><text x="{}" y="14">{}</text>').format(
+                    at, wide, fill, at + wide / 2, text
+                )
+            )
+            at += wide
+        at += 4
+    told = ", ".join(f"{label} {value}" for label, value, _ in parts)
+    return Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="{}" height="20" role="img" aria-label="{}"><title>{}</title>'
+        '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">{}</g></svg>\n'
+    ).format(at - 4, told, told, Markup("").join(boxes))

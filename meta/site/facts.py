@@ -20,6 +20,7 @@ from eval.ab.rounds import Rules
 from eval.grading.suite import Suites
 from eval.ledger.provenance import Line, history
 from meta.evidence.known import Finding, findings, latest_output, read_json
+from meta.site.pictures import Nights, by_night
 from meta.site.waiting import Change, waiting
 from meta.worth.record import Agent
 from telemetry.edge.errors import BadInput
@@ -180,13 +181,9 @@ class Facts:
         return {agent: list(by_night.values()) for agent, by_night in found.items()}
 
     @cached_property
-    def nights(self) -> list[tuple[str, float]]:
-        """By night: the share of cases passed, every agent counting equally."""
-        rates: dict[str, list[float]] = defaultdict(list)
-        for scores in self.scores.values():
-            for score in scores:
-                rates[score.date].append(score.rate)
-        return [(date, sum(own) / len(own)) for date, own in sorted(rates.items())]
+    def nights(self) -> Nights:
+        """By night: the share of cases passed."""
+        return by_night(self.lines)
 
     @cached_property
     def comparisons(self) -> list[Comparison]:

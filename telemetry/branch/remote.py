@@ -60,15 +60,18 @@ class DataBranch:
         """Those files of it."""
         return [data or b"" for data in blobs(self.root, [f"{self.tip}:{path}" for path in paths])]
 
-    def publish(self, files: Mapping[str, bytes], message: str) -> list[str]:
-        """Add what is not there yet, in one commit; the paths that were new. A file of the branch is never changed."""
+    def publish(self, files: Mapping[str, bytes], message: str, *, renew: bool = False) -> list[str]:
+        """Add what is not there yet, in one commit; the paths that were new. A file is changed only to `renew` it."""
         import random
 
         refused = ""
         for attempt in range(TRIES):
             tip = self.fetch()
             held = set(self.paths())
-            new = {path: data for path, data in files.items() if path not in held}
+            same = {
+                path for path in held.intersection(files) if not renew or self.read([path]) == [files[path]]
+            }
+            new = {path: data for path, data in files.items() if path not in same}
             if not new:
                 return []
             commit = self._commit(new, message, on=tip, parent=tip)

@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from meta import morning
 from meta.publish.kinds import KINDS
 from meta.pulls.morning import ORDER, TITLE, Spend
+from meta.site.pictures import BADGE, NIGHTS
 from telemetry import logger
+from telemetry.branch.remote import BRANCH
 from telemetry.edge import cli
 from telemetry.edge.files import working_in
 from tests.meta.pulls.place import Place, as_in_a_workflow
@@ -102,7 +105,7 @@ def test_it_tells_what_is_tested_spent_drifted_and_failed(place: Place) -> None:
             logger.log_event(agent="a", run_id="r", kind="llm_call", latency_ms=1.0, cost_usd=cost)
     body = tell(place)
     assert "`macro_watcher` `B aaaaaaa`: +2.1 points after 6 rounds" in body
-    assert "$0.25 and 1 calls of unknown price for 2 calls" in body
+    assert "$0.25 and 1 call of unknown price for 2 calls" in body
     assert "80 % -&gt; 60 % since 2026-11-12" in body and "gpt-x ends on" in body
     assert "[Prompt A/B test](https://github.example/run/1)" in body
 
@@ -130,6 +133,35 @@ def test_a_dead_webhook_costs_nothing_and_its_address_stays_secret(
     assert "### Waits for you" in tell(place)
     heard = capsys.readouterr()
     assert "did not take the message" in heard.out and "secret-part" not in heard.out + heard.err
+
+
+def evaluated(day: str, **passed: int) -> str:
+    """A line of history: so many of ten cases."""
+    agents = {name: {"passed": right, "counted": 10} for name, right in passed.items()}
+    line = {"ts": f"{day}T03:00:00.000Z", "run_type": "eval", "summary": {"agents": agents}, "metadata": {}}
+    return json.dumps(line) + "\n"
+
+
+def test_the_badge_and_the_picture_of_the_nights_are_renewed_on_the_data_branch(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SYNC_TOKEN", "own")
+    assert "Cases passed" not in tell(place)  # nothing was measured: there is nothing to show
+    assert place.hub.tip(BRANCH) == ""
+    nights = evaluated("2026-11-16", a=5, b=7) + evaluated("2026-11-17", a=9, b=7)
+    repo.write(place.tree, "eval/history.jsonl", nights)
+    body = tell(place)
+    assert "60% on 2026-11-16, 80% on 2026-11-17." in body
+    assert f"![2026-11-16 60%, 2026-11-17 80%](../blob/{BRANCH}/{NIGHTS}?raw=true)" in body
+    first = place.hub.tip(BRANCH)
+    tell(place)
+    assert place.hub.tip(BRANCH) == first  # nothing changed, nothing is pushed
+    place.propose()
+    tell(place)
+    badge = repo.git(place.bare, "show", f"{BRANCH}:{BADGE}")
+    assert "last night 2026-11-17, cases passed 80%, waiting for you 1" in badge
+    for path in (BADGE, NIGHTS):
+        assert ElementTree.fromstring(repo.git(place.bare, "show", f"{BRANCH}:{path}")).tag.endswith("svg")
 
 
 def test_a_spend_of_nothing_reads_plainly() -> None:
