@@ -153,8 +153,9 @@ class Display:
         self._number += 1
         took = "already done today" if result.again else f"{result.seconds:.1f} s"
         clear = "\r\x1b[2K" if self._live else ""
-        said = f"{MARKS[result.status]} {result.name}: {result.told} ({took})"
-        self._write(f"{clear}[{self._number}/{self._total}] {said}")
+        told = f"{MARKS[result.status]} {result.name}: {result.told} ({took})"
+        said = cli.wrapped(f"[{self._number}/{self._total}] {told}", " " * 8, sys.stderr)
+        self._write(f"{clear}{said}")
 
     def finish(
         self, results: Sequence[Result], spent: Mapping[str, Any], *, applied: bool, note: str = ""

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from telemetry.edge.errors import NO_ROOM, BadInput, Stopped, unwritten
 from telemetry.edge.files import SEALED, Repo, checkout_around, here, working_in
@@ -234,12 +234,12 @@ def finding() -> str:
     return _finding
 
 
-def wrapped(text: str, hang: str = "") -> str:
+def wrapped(text: str, hang: str = "", stream: TextIO | None = None) -> str:
     """A line that fits the terminal, wrapped between words at 80 to 120 columns; a pipe gets the line as it is."""
     import shutil
     from textwrap import fill
 
-    if not sys.stdout.isatty():
+    if not (stream or sys.stdout).isatty():
         return text
     width = max(80, min(120, shutil.get_terminal_size((80, 24)).columns))
     return fill(text, width, subsequent_indent=hang, break_on_hyphens=False, break_long_words=False)
