@@ -15,7 +15,8 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # Runs under way at once in a replay: waiting for a model slot counts as the agent's time.
 REPLAY_CONCURRENCY = 16
+MAX_TOLD = 240  # characters of an error on the console
 WIDTH = 140  # columns of the table where there is no terminal to ask
 FIGURES = {"signal_strength": "{:.2f}", "reward": "{:+.3f}", "latency_ms": "{:.0f}", "cost_usd": "{:.4f}"}
 
@@ -185,7 +187,7 @@ def _report(results: Sequence[Result], watchers: Collection[str], args: argparse
             raise Stopped(str(result.row.get("error")))
     first = [result for result in results if result.agent in watchers] or results
     if first and all(result.output is None for result in first):
-        raise Stopped(f"no agent came through; {first[0].name}: {first[0].row.get('error')}")
+        raise Stopped(f"no agent came through; {first[0].name}: {_brief(first[0].row)}")
     return cli.OK
 
 
@@ -212,6 +214,11 @@ def _shown(result: Result) -> dict[str, Any]:
     return document | {"target_agent": result.target, "items": None if output is None else len(output)}
 
 
+def _brief(row: Mapping[str, Any]) -> str:
+    """What went wrong, without most of the answer that it may quote: the row has all of it."""
+    return shorten(str(row.get("error")), MAX_TOLD, placeholder=" …")
+
+
 def _print(results: Sequence[Result], written: bool) -> None:
     if not results:
         print("Nothing to do: no agent is enabled, or there are no outputs to review yet.")
@@ -229,7 +236,7 @@ def _print(results: Sequence[Result], written: bool) -> None:
             form.format(value) if isinstance(value := row.get(name), int | float) else "-"
             for name, form in FIGURES.items()
         ]
-        error = f"{result.error_kind}: {row.get('error')}" if result.output is None else ""
+        error = f"{result.error_kind}: {_brief(row)}" if result.output is None else ""
         table.add_row(
             result.name,
             result.as_of or "-",

@@ -203,13 +203,14 @@ class Call:
             said = f"{question.model} refused: {reply.refusal[:MAX_PARSE_ERROR]}"
             raise LLMError(said, "parse", raw=reply.refusal)
         if reply.finish_reason == "length":
-            limit = answer_limit(self.to.dialect(question.model), question)
+            limit, written = answer_limit(self.to.dialect(question.model), question), reply.usage.tokens_out
             thought = f", {reply.usage.thinking} of them spent on reasoning" if reply.usage.thinking else ""
-            raise unparsable(
-                f"the answer was cut off at max_tokens {limit}{thought}; raise max_tokens of its `model:` in"
-                f" {MANIFEST}",
-                reply.text,
-            )
+            said = f"cut off at max_tokens {limit}{thought}; raise max_tokens of its `model:` in {MANIFEST}"
+            if (
+                written and written < 0.9 * limit
+            ):  # endpoints count in their own ways; asking for more would not help
+                said = f"cut off by the endpoint after {written} tokens{thought}; it was allowed {limit}"
+            raise unparsable(f"the answer was {said}", reply.text)
         if reply.finish_reason == "content_filter":
             raise unparsable("the endpoint's content filter withheld the answer", reply.text)
         return reply.text

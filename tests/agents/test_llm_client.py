@@ -437,11 +437,15 @@ def test_a_refusal_is_a_parse_error_with_the_models_words() -> None:
     assert len(server.requests) == 1
 
 
-def test_a_cut_off_answer_says_to_raise_max_tokens() -> None:
-    with Loopback([chat('{"signal": "ri', finish_reason="length")]) as server:
+@pytest.mark.parametrize(
+    ("written", "told"), [(10_000, "raise max_tokens"), (30, "by the endpoint after 30")]
+)
+def test_a_cut_off_answer_says_whose_limit_it_was(written: int, told: str) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": written, "total_tokens": 9 + written}
+    with Loopback([chat('{"signal": "ri', finish_reason="length", usage=usage)]) as server:
         problem = fails(server)
     assert problem.error_kind == "parse"
-    assert "max_tokens" in str(problem)
+    assert told in str(problem)
     assert problem.raw == '{"signal": "ri'
     assert len(server.requests) == 1
 
