@@ -213,7 +213,7 @@ def test_the_promised_figures_hold() -> None:
 
 @pytest.mark.slow
 def test_without_a_difference_no_shape_of_night_promotes_more_than_alpha() -> None:
-    for cell, rate in ab.null_cells(nights=1000).items():
+    for cell, rate in ab.null_cells(nights=500).items():
         assert rate <= ab.ALPHA, cell
 
 
