@@ -41,6 +41,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "eval.ab_testing": (),
     "eval.backtest": (),
     "eval.drift": (),
+    "eval.harvest": (),
     "eval.replay": ("eval/results/watcher.json",),
     "eval.rl_env": ("given/answers.jsonl",),
     "eval.scaffold": ("newcomer", "--from", "given/labelled.csv", "--input", "text", "--expected", "label"),
