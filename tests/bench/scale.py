@@ -14,20 +14,23 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 
 import duckdb
 
 from telemetry.read.rows import COLUMNS
+from telemetry.read.store import ONCE
 from tests.bench import Row
 from tests.bench.retirement import AGENTS, REPOSITORY, _crowd
 
 ROWS = int(os.environ.get("SCALE_ROWS", "10_000_000"))
 DAYS = 100
+START = f"date '{date.today() - timedelta(DAYS + 1):%Y-%m-%d}'"  # so that the last days are the world's last
 
 GIVEN = {
     "event_id": "printf('e%015d', i)",
-    "ts": "timestamp '2026-07-01' + interval (day) day + interval (second) second",
+    "ts": f"{START} + interval (day) day + interval (second) second",
     "kind": "'run'",
     "agent": "printf('agent_%03d', i % {agents})",
     "run_id": "printf('r%015d', i)",
@@ -88,14 +91,15 @@ def write_sealed(root: Path, rows: int, first: int = 0, days: int = DAYS) -> Non
     with duckdb.connect() as con:
         con.execute("select setseed(0.5)")
         for day in range(first, first + days):
-            name = con.execute(f"select strftime(date '2026-07-01' + {day}, '%Y-%m-%d')").fetchone()
+            name = con.execute(f"select strftime({START} + {day}, '%Y-%m-%d')").fetchone()
             assert name is not None
             target = root / f"telemetry/sealed/dt={name[0]}/bench.parquet"
             target.parent.mkdir(parents=True)
             con.execute(
                 f"copy (select {picked}, '{{}}'::json as extra from (select {day} as day, i + {day * each} as i,"
                 f" cast(86399.0 * i / {each} as int) as second, random() as r from range({each}) t(i)))"
-                f" to '{target}' (format parquet, compression zstd, row_group_size 100000)"
+                f" to '{target}' (format parquet, compression zstd, row_group_size 100000,"
+                f" kv_metadata {{note: '{ONCE}'}})"
             )
 
 
@@ -103,7 +107,7 @@ def write_log(root: Path, rows: int) -> None:
     """So many rows as the live log."""
     with duckdb.connect() as con:
         con.execute(
-            "copy (select * replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts) exclude (extra)"
+            "copy (select * exclude (extra) replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts)"
             f" from read_parquet('{root}/telemetry/sealed/dt=*/*.parquet', hive_partitioning=false) limit {rows})"
             f" to '{root}/telemetry/events.jsonl' (format json)"
         )
