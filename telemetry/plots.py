@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge import cli
@@ -12,8 +11,6 @@ from telemetry.logger import FIELD
 from telemetry.read.rows import Window, quoted, window_of, with_window_flags
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from telemetry.read.figures import Series
 
 # By function of telemetry.read.figures: the picture, and why it may be missing.
@@ -27,7 +24,10 @@ PICTURES: Final = {
     "latency_by_agent": ("latency_by_agent.png", "no run has a latency"),
 }
 NO_RUNS: Final = "no runs logged yet"
-SAMPLED: Final = 8 << 20  # bytes of sealed days, some 250,000 runs, that are drawn without leaving any out
+ASKED: Final = (
+    *("event_id", "agent", "source", "ts", "as_of"),
+    *("latency_ms", "cost_usd", "reward", "scoring_version"),
+)
 
 
 def plot(repo: Repo, window: Window) -> dict[str, str | None]:
@@ -56,17 +56,22 @@ def load(repo: Repo, window: Window) -> list[Series]:
     """
     import numpy as np
 
-    from telemetry.read import store
+    from telemetry.read import days, store
     from telemetry.read.figures import COLOURS, MARKERS, REST, Series
 
     now = store.snapshot(repo)
-    every = _every(now.sealed) if window == Window(0, window.since, window.source, kind="run") else 1
-    with store.connect(repo, window, now=now, every=every) as con:
+    sums = days.kept(repo, now.sealed, window)
+    every = 1 if sums is None else days.SAMPLE
+    with store.connect(repo, window, once=ASKED, now=now, live_only=sums is not None) as con:
+        runs = f"select {', '.join(ASKED)} from events"
+        if sums is not None:
+            kept = f"select {', '.join(ASKED)} from {sums.table('sample')} where {window.condition()}"
+            runs = f"{runs} where hash(event_id) % {every} = 0 union all {kept}"
         production = f"source in ({', '.join(map(quoted, FIELD))})"
-        real = con.execute(f"select 1 from events where {production} limit 1").fetchone()
+        real = con.execute(f"select 1 from ({runs}) where {production} limit 1").fetchone()
         found = con.execute(
             "select agent, coalesce(try_cast(as_of as timestamp), ts) as ts, latency_ms / 1000 as latency, cost_usd,"
-            f" case when {production} then reward end as reward, scoring_version from events"
+            f" case when {production} then reward end as reward, scoring_version from ({runs})"
             f" where {production if real and window.source is None else 'true'} order by 2, event_id"
         ).fetchnumpy()
     agents = np.asarray(found["agent"], dtype=str)
@@ -92,11 +97,6 @@ def load(repo: Repo, window: Window) -> list[Series]:
     if len(names) > len(shown):
         everyone.append(series(f"{len(names) - len(shown)} others", REST, ".", ~np.isin(agents, shown)))
     return everyone
-
-
-def _every(files: Sequence[Path]) -> int:
-    """One run in so many is enough of these sealed days: a chart shows some thousand points, and means over them."""
-    return max(1, sum(path.stat().st_size for path in files) // SAMPLED)
 
 
 def _label(name: str) -> str:

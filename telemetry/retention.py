@@ -85,7 +85,7 @@ def _seal(repo: Repo, log: IO[bytes], size: int, today: str, at: Callable[[str],
     name = f"{today}-{os.urandom(4).hex()}.parquet"
     for day, count in counts.items():
         lines = staging / f"dt={day}.jsonl"
-        parquet.write(lines, staging / f"dt={day}-{name}", count)
+        counts[day] = parquet.write(lines, staging / f"dt={day}-{name}", count)
         lines.unlink()
         at(f"parquet of {day}")
     files = {f"dt={day}-{name}": f"dt={day}/{name}" for day in counts}

@@ -155,8 +155,7 @@ def _scan(repo: Repo, window: Window) -> Scanned:
     by: dict[str, Cells] = {"agent": {}, "source": {}, "day": {}}
     now = store.snapshot(repo)
     sums = days.kept(repo, now.sealed, window)
-    rest = now if sums is None else replace(now, sealed=())
-    with store.connect(repo, window, once=ONCE, now=rest) as con:
+    with store.connect(repo, window, once=ONCE, now=now, live_only=sums is not None) as con:
         con.execute(f"create temp table cells as {days.CELLS_SQL.format(table=RUNS)}")
         if sums is not None:
             here_only = f"not starts_with(source, {quoted(ELSEWHERE)})"

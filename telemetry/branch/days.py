@@ -11,6 +11,7 @@ from typing import Any, Final
 from telemetry.branch.remote import DataBranch
 from telemetry.branch.segments import Segment
 from telemetry.read import parquet
+from telemetry.read.store import each_once
 
 BATCH: Final = 200  # segments read from git at a time
 
@@ -35,7 +36,7 @@ def by_day(
             print(f"{one.path}: no Parquet file of that day's events; left out", file=sys.stderr)
     ids = known(days | sealed.keys())
     for day, files in sealed.items():
-        if day not in days and len(files) == 1 and not ids.get(day):
+        if day not in days and len(files) == 1 and not ids.get(day) and each_once(files[0]):
             yield day, files[0]
         elif files:
             days |= _staged(parquet.events(files), scratch)

@@ -1,20 +1,20 @@
 """What sealed days come to, kept beside them: readers of a year look at days, not at rows.
 
-For each sealed file four small ones stand in `telemetry/sealed/days/`, made when first asked for: its cells (runs,
+For each sealed day five small files stand in `telemetry/sealed/days/`, made when first asked for: its cells (runs,
 errors, cost and reward by agent, source, error kind and scoring version), its parts of field reward
-(telemetry/read/field.py), the inputs that its runs saw, and a sketch of latency by agent. They are named by a hash of
-what makes them: the sealed file's size and footer, and the SQL. Whoever deletes them loses nothing, and a file that
-changed is another file.
+(telemetry/read/field.py), the inputs that its runs saw, a sketch of latency by agent, and some of the runs. They are
+named by a hash of what makes them: size and footer of the day's files, and the SQL. Whoever deletes them loses nothing,
+and a day that changed is another one.
 
 A run on the same input and prompt as an earlier one stands for both, on whatever days: only agents that repeated an
-input across files are summed up from their rows again.
+input across days are summed up from their rows again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import log
@@ -25,6 +25,7 @@ from telemetry.edge.files import SEALED, Repo
 from telemetry.logger import FIELD
 from telemetry.read import field
 from telemetry.read.rows import COLUMNS, ELSEWHERE, Window, quoted
+from telemetry.read.store import by_day, footer, memory_limit, sealed_sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -67,6 +68,11 @@ from (
     from {table} where latency_ms is not null and not starts_with(source, {elsewhere}) group by 1, 3
 ) group by 1
 """
+SAMPLE: Final = 32  # one run in so many is kept as it is
+_SAMPLE_SQL: Final = """
+select event_id, kind, agent, source, ts, as_of, latency_ms, cost_usd, reward, scoring_version
+from {table} where hash(event_id) % {every} = 0
+"""
 
 
 def _sums(table: str) -> dict[str, str]:
@@ -79,12 +85,13 @@ def _sums(table: str) -> dict[str, str]:
         "latency": _SKETCH_SQL.format(
             table=table, last=BUCKETS - 1, step=repr(log(STEP)), elsewhere=quoted(ELSEWHERE)
         ),
+        "sample": _SAMPLE_SQL.format(table=table, every=SAMPLE),
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The sums of some sealed files."""
+    """The sums of some sealed days."""
 
     repo: Repo
     names: tuple[str, ...]
@@ -109,18 +116,18 @@ def kept(repo: Repo, files: Sequence[Path], window: Window) -> Kept | None:
     if sum(path.stat().st_size for path in files) < LARGE:
         return None
     first = "" if window.since is None else window.since.date().isoformat()
-    chosen = [path for path in files if _day(path) >= first]
-    found = Kept(repo, tuple(map(_name, chosen)))
+    days = {_name(day, own): own for day, own in by_day(files).items()}
+    found = Kept(repo, tuple(name for name in days if name >= first))
     missing = [
-        (path, name)
-        for path, name in zip(chosen, found.names, strict=True)
+        name
+        for name in found.names
         if not all((repo / PLACE / f"{name}.{what}.parquet").exists() for what in _sums(""))
     ]
     try:
         if missing:
-            _tidy(repo, {_name(path) for path in files})
+            _tidy(repo, days.keys())
             with ThreadPoolExecutor(AT_ONCE) as pool:
-                list(pool.map(lambda one: _make(repo, *one), missing))
+                list(pool.map(lambda name: _make(repo, name, days[name]), missing))
     except OSError:  # a full or read-only disk: rows are there all the same
         return None
     return found
@@ -191,11 +198,9 @@ def percentiles(
     return told
 
 
-def _make(repo: Repo, path: Path, name: str) -> None:
-    """Sum up one sealed file; each small file appears whole, by its rename."""
+def _make(repo: Repo, name: str, files: Sequence[Path]) -> None:
+    """Sum up one sealed day; each small file appears whole, by its rename."""
     import duckdb
-
-    from telemetry.read.store import memory_limit, sealed_sql
 
     place = repo / PLACE
     place.mkdir(parents=True, exist_ok=True)
@@ -203,7 +208,7 @@ def _make(repo: Repo, path: Path, name: str) -> None:
         con.execute("set enable_progress_bar = false")
         needed = ", ".join(_NEEDED)
         con.execute(
-            f"create temp table runs as select {needed} from ({sealed_sql((path,), False)}) where kind = 'run'"
+            f"create temp table runs as select {needed} from ({sealed_sql(files, False)}) where kind = 'run'"
         )
         for what, sql in _sums("runs").items():
             coming = place / f"{name}.{what}.{os.getpid()}.coming"
@@ -211,32 +216,23 @@ def _make(repo: Repo, path: Path, name: str) -> None:
             coming.rename(place / f"{name}.{what}.parquet")
 
 
-def _tidy(repo: Repo, current: set[str]) -> None:
-    """Remove the sums of files that are gone."""
+def _tidy(repo: Repo, current: Collection[str]) -> None:
+    """Remove the sums of days as they were before."""
     for path in (repo / PLACE).glob("*"):
         if path.name.split(".")[0] not in current:
             path.unlink(missing_ok=True)
 
 
 _NEEDED: Final = (
-    *("agent", "source", "ts", "as_of", "error", "error_kind", "scoring_version", "cost_usd", "reward"),
+    *("event_id", "kind", "agent", "source", "ts", "as_of", "error", "error_kind", "scoring_version"),
+    *("cost_usd", "reward"),
     *("latency_ms", "input_hash", "prompt_hash", "signals", "signal_strength", "profit_pct", "provider"),
 )
 assert set(_NEEDED) <= set(COLUMNS)
 
 
-def _name(path: Path) -> str:
-    """The day of a sealed file, and a hash of what its sums are made of."""
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 8))
-        footer = int.from_bytes(file.read(4), "little")
-        file.seek(max(0, size - 8 - footer))
-        made_of = [str(size).encode(), file.read(), *(sql.encode() for sql in _sums("").values())]
-    return f"{_day(path)}-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}"
-
-
-def _day(path: Path) -> str:
-    from telemetry.read.store import day_of
-
-    return day_of(path)
+def _name(day: str, files: Sequence[Path]) -> str:
+    """The day, and a hash of what its sums are made of."""
+    made_of = [part for path in files for part in (str(path.stat().st_size).encode(), footer(path))]
+    made_of += [sql.encode() for sql in _sums("").values()]
+    return f"{day}-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}"

@@ -6,11 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge.errors import Stopped
 from telemetry.read import rows
-from telemetry.read.store import LINE_BUFFER, memory_limit
+from telemetry.read.store import LINE_BUFFER, ONCE, memory_limit
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips by group
 
@@ -42,26 +45,35 @@ def columns(event: dict[str, Any]) -> bytes | None:
         return None
 
 
-def write(lines: Path, target: Path, count: int) -> None:
-    """Write the lines as Parquet, make it durable, and count the rows that can be read back."""
+def write(lines: Path, target: Path, count: int) -> int:
+    """Write the lines as Parquet, each row once, make it durable, and count the rows that can be read back."""
     import duckdb
 
-    columns = ", ".join(f"{name}: '{kind}'" for name, kind in (rows.COLUMNS | {"extra": "json"}).items())
     source, written = rows.quoted(str(lines)), rows.quoted(str(target))
     with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 2}) as con:
         con.execute("set enable_progress_bar = false")
-        con.execute(
-            f"copy (select * from read_json({source}, format='newline_delimited', columns={{{columns}}},"
-            f" maximum_object_size={LINE_BUFFER})) to {written}"
-            f" (format parquet, compression zstd, compression_level 9, row_group_size {ROW_GROUP})"
-        )
-        counted = con.execute(f"select count(*), count(event_id), count(ts) from read_parquet({written})")
-        found = counted.fetchone()
-    if found != (count, count, count):
-        said = f"{found} rows read back where {count} were written"
+        found = _copied(con, source, written, "*")
+        if found[0] == count and found[-1] < count:
+            found = _copied(con, source, written, "distinct on (event_id) *")
+            count = found[-1]
+    if found != (count,) * 4:
+        said = f"{found[:-1]} rows read back where {count} were written"
         raise Stopped(f"{target.name}: {said}; the log is untouched")
     with target.open("rb") as file:
         os.fsync(file.fileno())
+    return count
+
+
+def _copied(con: DuckDBPyConnection, lines: str, target: str, what: str) -> tuple[int, ...]:
+    """Write a file, and count what can be read back: rows, those with an id, those with a moment, and different ids."""
+    columns = ", ".join(f"{name}: '{kind}'" for name, kind in (rows.COLUMNS | {"extra": "json"}).items())
+    con.execute(
+        f"copy (select {what} from read_json({lines}, format='newline_delimited', columns={{{columns}}},"
+        f" maximum_object_size={LINE_BUFFER})) to {target} (format parquet, compression zstd, compression_level 9,"
+        f" row_group_size {ROW_GROUP}, kv_metadata {{note: {rows.quoted(ONCE)}}})"
+    )
+    counted = "count(*), count(event_id), count(ts), count(distinct event_id)"
+    return tuple(con.execute(f"select {counted} from read_parquet({target})").fetchone() or ())
 
 
 def events(files: Sequence[Path]) -> Iterator[dict[str, Any]]:

@@ -216,21 +216,23 @@ def read_tail(log: IO[bytes], size: int, window: Window) -> tuple[list[bytes], i
     None if they lie too far back to look for them this way.
     """
     kept: list[bytes] = []
-    found = seen = 0
+    found: set[tuple[str, str]] = set()
+    seen = 0
     for line in backwards(log, size):
         if not line.strip():
             continue
         event = parse(line)
-        matches = event is not None and window.matches(event)
-        if event is None or matches:
+        if event is None:
             kept.append(line)
-        found += matches
+        elif window.matches(event) and (key := (event["ts"][:10], str(event["event_id"]))) not in found:
+            kept.append(line)
+            found.add(key)
         seen += 1
-        if found == window.last_n:
+        if len(found) == window.last_n:
             break
         if seen > window.last_n + TAIL_PATIENCE:
             return None
-    return kept, found
+    return kept, len(found)
 
 
 def backwards(log: IO[bytes], size: int) -> Iterator[bytes]:
@@ -251,9 +253,7 @@ def backwards(log: IO[bytes], size: int) -> Iterator[bytes]:
 def has_long_line(log: IO[bytes], size: int) -> bool:
     """Whether a line may be longer than the limit; looks at so few places that it costs nothing."""
     step, window = MAX_LINE // 2, 1 << 16
-    return any(
-        b"\n" not in os.pread(log.fileno(), window, at) for at in range(0, size - MAX_LINE + 1, step)
-    )  # fmt: skip
+    return any(b"\n" not in os.pread(log.fileno(), window, at) for at in range(0, size - window, step))
 
 
 def quoted(text: str) -> str:

@@ -1,9 +1,12 @@
 """Opens rows for reading: one DuckDB view `events` over sealed Parquet and the live log, each row exactly once.
 
 A connection is a snapshot. Which Parquet files belong to which live log is settled under a shared lock on the
-log, and the view then reads that very file, so a sealer that moves lines from one to the other can neither hide
+log, and that very file is then parsed, once, so a sealer that moves lines from one to the other can neither hide
 a row nor show it twice. Beside `events` stands the view `lines`: the same rows and the malformed lines of the log,
 told apart by the column `malformed`. Blank lines are separators, not data.
+
+An `event_id` that comes again is the same row again, and dropped. A row keeps its `ts`, so it can come again only on
+its own day: a day in one sealed file that says of itself that it is free of repeats needs no look.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import fcntl
 import os
 import re
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +52,9 @@ MEMORY: Final = "TELEMETRY_MEMORY"  # sets what DuckDB may use, e.g. 2GB; beyond
 LEAST_MEMORY, MOST_MEMORY, SHARE = 180 << 20, 1 << 30, 64  # bytes, and one part in so many of the machine's
 IN_MEMORY: Final = 64 << 20  # bytes of a live log that is kept in memory; a larger one on disk
 ADDED: Final = "input_hash"  # the column that days sealed earlier do not have
+ONCE: Final = (
+    "ratchet: each event_id once"  # in the footer of a sealed file that was looked through for repeats
+)
 LINE_BUFFER: Final = 2 << 20  # bytes; DuckDB holds a few per thread, and grows them up to 32 MiB a line
 
 
@@ -94,13 +100,13 @@ def connect(
     once: Sequence[str] = (),
     memory: int = 1,
     now: Snapshot | None = None,
-    every: int = 1,
+    live_only: bool = False,
 ) -> DuckDBPyConnection:
     """A connection with the views `events` and `lines`; with `extra`, a JSON column of all fields not in COLUMNS.
 
     `fields` are single ones of those, each a column of text: of a large log that is much faster, and takes no memory.
-    `once`, for who asks several questions: only these columns, and the live log is parsed a single time.
-    `now` is a snapshot taken before; `every` takes one row in so many, the same ones each time.
+    `once` names the only columns that are wanted: of a large live log fewer are kept, and found sooner.
+    `now` is a snapshot taken before; `live_only`, for who knows what its sealed days come to, leaves those out.
 
     `ts` is a timestamp in UTC; other columns are text, double or bigint as in COLUMNS.
     """
@@ -121,7 +127,7 @@ def connect(
     weakref.finalize(con, spill.cleanup)
     con.execute("set enable_progress_bar = false")  # it would go to stdout, into the middle of --json
     try:
-        _create_views(con, now or snapshot(repo), window, extra, fields, once, every)
+        _create_views(con, now or snapshot(repo), window, extra, fields, once, live_only)
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error as problem:  # it says which file in its first line, then quotes our SQL
@@ -136,7 +142,7 @@ def _create_views(
     extra: bool,
     fields: Sequence[str],
     once: Sequence[str],
-    every: int,
+    live_only: bool,
 ) -> None:
     live, found = now.log, 0
     if window.last_n and now.log is not None:
@@ -145,21 +151,20 @@ def _create_views(
     if live is now.log and live is not None and has_long_line(live, now.size):
         live = _without_long_lines(live, now.size)
     match = window.condition()
+    picked = f"{', '.join(once)}, malformed" if once else "*"
     parts = []
     if live is not None:
-        weakref.finalize(con, live.close)
-        few = "" if every == 1 else f" and hash(event_id) % {every} = 0"
-        parts.append(f"select * from ({_live_sql(live, extra, fields)}) where ({match}{few}) or malformed")
-        if once:
-            parts[-1] = _kept(con, parts[-1], once, now.size)
+        rows = f"select {picked}, {_KEY} from ({_live_sql(live, extra, fields)}) where ({match}) or malformed"
+        table = _kept(con, rows, now.size)
+        live.close()
+        gone = _drop_repeats(con, table, now.sealed)
+        found -= gone if found > 0 else 0
+        parts.append(f"select * exclude (key_day, key_id) from {table}")
     missing = window.last_n - max(found, 0)
-    if now.sealed and (missing or not window.last_n):
+    if now.sealed and not live_only and (missing or not window.last_n):
         files = _newest(con, now.sealed, match, missing) if window.last_n else now.sealed
         newest = f" order by ts desc limit {missing}" if window.last_n else ""
-        picked = f"{', '.join(once)}, malformed" if once else "*"
-        parts.append(
-            f"select {picked} from ({sealed_sql(files, extra, fields, every)}) where {match}{newest}"
-        )
+        parts.append(f"select {picked} from ({sealed_sql(files, extra, fields)}) where {match}{newest}")
     if not parts:
         parts.append(f"select * from ({_empty_sql(extra, fields)})")
     sql = " union all ".join(f"({part})" for part in parts)
@@ -172,15 +177,37 @@ def _create_views(
     con.execute("create view events as select * exclude (malformed) from lines where not malformed")
 
 
-def _kept(con: DuckDBPyConnection, sql: str, columns: Sequence[str], size: int) -> str:
-    """The columns of a live log of that size in a table: beyond some size on disk, which DuckDB compresses."""
+def _kept(con: DuckDBPyConnection, sql: str, size: int) -> str:
+    """The name of a table of a live log of that size: beyond some size on disk, where DuckDB compresses it."""
     place = "memory"
     if size > IN_MEMORY:
         found = con.execute("select current_setting('temp_directory')").fetchone()
         con.execute(f"attach {quoted(f'{(found or [None])[0]}/live.duckdb')} as live")
         place = "live"
-    con.execute(f"create table {place}.kept as select {', '.join(columns)}, malformed from ({sql})")
-    return f"select * from {place}.kept"
+    con.execute(f"create table {place}.kept as {sql}")
+    return f"{place}.kept"
+
+
+_KEY: Final = (
+    "cast(ts as date) as key_day, hash(event_id) as key_id"  # what the same row has when it comes again
+)
+
+
+def _drop_repeats(con: DuckDBPyConnection, table: str, sealed: Sequence[Path]) -> int:
+    """Take out of the live log's table what it holds twice, or a sealed file of that day holds too; how many rows."""
+
+    def count(what: str) -> int:
+        return int((con.execute(f"select {what} from {table} where not malformed").fetchone() or (0,))[0])
+
+    before = count("count(*)")
+    if count("count(distinct (key_day, key_id))") < before:
+        first = f"select min(rowid) from {table} where not malformed group by key_day, key_id"
+        con.execute(f"delete from {table} where not malformed and rowid not in ({first})")
+    days = {str(day) for (day,) in con.execute(f"select distinct key_day from {table}").fetchall()}
+    if same := [path for path in sealed if day_of(path) in days]:
+        known = f"select {_KEY} from ({sealed_sql(same, False)})"
+        con.execute(f"delete from {table} where not malformed and (key_day, key_id) in ({known})")
+    return before - count("count(*)")
 
 
 def snapshot(repo: Repo) -> Snapshot:
@@ -264,9 +291,7 @@ def read_commit(repo: Repo) -> dict[str, Any] | None:
 
 def _newest(con: DuckDBPyConnection, files: tuple[Path, ...], match: str, rows: int) -> tuple[Path, ...]:
     """As many of the newest days as it takes to hold `rows` matching rows."""
-    days: dict[str, list[Path]] = {}
-    for path in files:
-        days.setdefault(day_of(path), []).append(path)
+    days = by_day(files)
     chosen: list[Path] = []
     for day in sorted(days, reverse=True):
         if rows <= 0:
@@ -275,6 +300,14 @@ def _newest(con: DuckDBPyConnection, files: tuple[Path, ...], match: str, rows: 
         counted = con.execute(f"select count(*) from ({sealed_sql(tuple(days[day]), False)}) where {match}")
         rows -= (counted.fetchone() or (0,))[0]
     return tuple(chosen)
+
+
+def by_day(files: Iterable[Path]) -> dict[str, list[Path]]:
+    """Sealed files by their day."""
+    days: dict[str, list[Path]] = {}
+    for path in files:
+        days.setdefault(day_of(path), []).append(path)
+    return days
 
 
 def day_of(path: Path) -> str:
@@ -318,19 +351,36 @@ _FOLLOWS: Final = {
 }
 
 
-def sealed_sql(files: Sequence[Path], extra: bool, fields: Sequence[str] = (), every: int = 1) -> str:
-    """The rows of sealed files, or one in so many of each."""
-    names = ", ".join(quoted(str(path)) for path in files)
+def sealed_sql(files: Sequence[Path], extra: bool, fields: Sequence[str] = ()) -> str:
+    """The rows of sealed files, each once."""
     single = [f"extra ->> {quoted(name)} as {name}" for name in fields]
     picked = ", ".join([*COLUMNS, *(["extra"] if extra else []), *single])
+    sure = {own[0] for own in by_day(files).values() if len(own) == 1 and each_once(own[0])}
+    unsure = [path for path in files if path not in sure]
     # Days sealed before a column was added have it nowhere, or among others: there it reads as null.
-    new = f"select cast(null as {COLUMNS[ADDED]}) as {ADDED} where false"
-    few = "" if every == 1 else f" where file_row_number % {every} = 0"
-    options = (
-        f"hive_partitioning=false, union_by_name=true, file_row_number={'false' if every == 1 else 'true'}"
-    )
-    rows = f"select * from read_parquet([{names}], {options}){few} union all by name {new}"
-    return f"select {picked}, false as malformed from ({rows})"
+    parts = [f"select cast(null as {COLUMNS[ADDED]}) as {ADDED} where false"]
+    first = " qualify row_number() over (partition by cast(ts as date), event_id) = 1"
+    for some, rule in ((sorted(sure), ""), (unsure, first)):
+        if some:
+            names = ", ".join(quoted(str(path)) for path in some)
+            options = "hive_partitioning=false, union_by_name=true"
+            parts.append(f"select * from read_parquet([{names}], {options}){rule}")
+    return f"select {picked}, false as malformed from ({' union all by name '.join(f'({part})' for part in parts)})"
+
+
+def each_once(path: Path) -> bool:
+    """Whether a sealed file says that no row comes twice in it."""
+    return ONCE.encode() in footer(path)
+
+
+def footer(path: Path) -> bytes:
+    """What a Parquet file says about itself: its columns, their bounds, and notes."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8))
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(max(0, size - 8 - length))
+        return file.read()
 
 
 def _empty_sql(extra: bool, fields: Sequence[str]) -> str:

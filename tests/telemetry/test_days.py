@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from meta import retirement
-from telemetry import retention, rollup
+from telemetry import logger, retention, rollup
 from telemetry.edge.files import Repo, here
 from telemetry.logger import ERROR_KINDS
 from telemetry.read import days, store
@@ -50,6 +50,10 @@ def odd_rows(seed: int, count: int = 250) -> list[bytes]:
             error_kind=kind,
         )
         lines.append(orjson.dumps(row))
+        if rng.random() < 0.02:
+            lines.insert(
+                rng.randrange(len(lines)), lines[-1]
+            )  # the same row again, perhaps sealed apart from it
         if rng.random() < 0.02:
             lines.append(rng.choice([b"{", b"[1]", b'{"ts": 3}', orjson.dumps(row | {"reward": "much"})]))
     return lines
@@ -148,8 +152,17 @@ def test_sums_follow_the_files_they_are_of_and_are_made_again_at_will(
     left[-1].write_bytes(gone.read_bytes())  # another content under the same name
     gone.unlink()
     assert rollup.summary_of(repo, window)["count"] != before["count"]
-    sealed = store.snapshot(repo).sealed
-    assert len(list((root / days.PLACE).iterdir())) == 4 * len(sealed)
+    sealed = store.by_day(store.snapshot(repo).sealed)
+    assert len(list((root / days.PLACE).iterdir())) == 5 * len(sealed)
+
+
+def test_a_sealed_row_that_is_live_too_counts_once(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.setattr(days, "LARGE", 1)
+    seal_in_turns(odd_rows(3))
+    once = rollup.summary_of(Repo(root), Window(kind="run"))
+    logger.append(b"\n".join(odd_rows(3)) + b"\n")
+    again = rollup.summary_of(Repo(root), Window(kind="run"))
+    assert same(told(again | {"malformed_lines": 0}), told(once | {"malformed_lines": 0}))
 
 
 def test_where_nothing_can_be_written_rows_are_read(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:

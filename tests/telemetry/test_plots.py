@@ -15,7 +15,7 @@ from telemetry import plots, retention
 from telemetry.edge import cli
 from telemetry.edge.files import here
 from telemetry.logger import log_event
-from telemetry.read import figures
+from telemetry.read import days, figures
 from telemetry.read.rows import Window
 from tests.worlds.eventlog import line, write, write_events
 
@@ -83,7 +83,10 @@ def test_a_single_run_can_be_drawn(only: bytes) -> None:
 
 def test_unusual_names_and_many_agents_stay_legible(root: Path) -> None:
     names = ["$x_1^2$", "日本", "a" * 80, *(f"agent_{number}" for number in range(40))]
-    write(*(line(agent=name, event_id=f"{n}") for n, name in enumerate(names)), *[line(agent="busy")] * 30)
+    write(
+        *(line(agent=name, event_id=f"{n}") for n, name in enumerate(names)),
+        *(line(agent="busy") for _ in range(30)),
+    )
     series = plots.load(here(), Window())
     assert len(series) == len(figures.COLOURS) + 1
     assert "busy" in [one.name for one in series]
@@ -160,8 +163,8 @@ def test_of_many_sealed_days_some_runs_stand_for_all_and_the_charts_say_so(
     write_events(3000)
     retention.seal(here(), date(2026, 10, 25))
     whole = plots.load(here(), Window(kind="run"))
-    sealed = sum(path.stat().st_size for path in (root / "telemetry/sealed").rglob("*.parquet"))
-    monkeypatch.setattr(plots, "SAMPLED", sealed // 4)
+    monkeypatch.setattr(days, "LARGE", 1)
+    monkeypatch.setattr(days, "SAMPLE", 4)
     few = plots.load(here(), Window(kind="run"))
     assert [one.name for one in few] == [one.name for one in whole]
     for some, all_of_it in zip(few, whole, strict=True):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telemetry import retention
+from telemetry import logger, retention
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import here
 from telemetry.read import rows, store
@@ -191,6 +191,44 @@ def test_a_connection_is_a_snapshot_that_a_seal_does_not_disturb() -> None:
         retention.seal(here(), date(2026, 11, 1))
         assert con.execute("select count(*), count(distinct event_id) from events").fetchone() == (60, 60)
     assert counted() == (60, 0)
+
+
+@pytest.mark.parametrize("last_n", [0, 9], ids=["scan", "tail"])
+@pytest.mark.parametrize("where", ["lines", "one seal", "two seals", "seal and lines", "segments"])
+def test_a_row_that_comes_again_is_the_same_row(root: Path, where: str, last_n: int) -> None:
+    first, second, later = (
+        line(event_id="a"),
+        line(event_id="b"),
+        line(event_id="c", ts="2026-10-02T12:00:00.000Z"),
+    )
+    write(first, first, second, b"torn", first, later)
+    if where != "lines":
+        retention.seal(here(), date(2026, 10, 3))
+    if where in ("two seals", "seal and lines"):
+        logger.append(second + b"\n" + later + b"\n")
+    if where == "two seals":
+        retention.seal(here(), date(2026, 10, 3))
+    if where == "segments":
+        for path in (root / store.SEALED).glob("dt=*/*.parquet"):
+            path.with_name("again.parquet").write_bytes(path.read_bytes())
+    assert ids(Window(last_n=last_n)) == ["a", "b", "c"]
+    assert counted(Window(last_n=last_n)) == (3, 1)
+
+
+def test_an_id_on_another_day_is_another_row_sealed_or_not() -> None:
+    write(line(event_id="a"), line(event_id="a", ts="2026-10-02T12:00:00.000Z"))
+    assert ids() == ["a", "a"]
+    retention.seal(here(), date(2026, 10, 3))
+    assert ids() == ["a", "a"]
+
+
+@pytest.mark.parametrize("before", [0, 70_000], ids=["first", "later"])
+def test_a_line_of_20_mb_is_malformed_before_and_after_a_seal(before: int) -> None:
+    write(line(note="x" * before), line(note="x" * 20_000_000), line())
+    assert counted() == (2, 1)
+    assert counted(Window(last_n=5)) == (2, 1)
+    retention.seal(here(), date(2026, 10, 3))
+    assert counted() == (2, 1)
 
 
 json_values = st.recursive(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from telemetry.edge.files import here
 
 AGENTS = ("macro_watcher", "geopolitical_risk", "arbitrage_finder", "reviewer", "meta_agent")
 START = datetime(2026, 10, 1, tzinfo=UTC)
+_numbers = count()
 
 
 def event(**fields: Any) -> dict[str, Any]:
-    """One run, whole; any field can be given."""
+    """One run, whole, with an id that no other has; any field can be given."""
     row: dict[str, Any] = {
-        "event_id": "0123456789abcdef-000000",
+        "event_id": f"0123456789abcdef-{next(_numbers):06x}",
         "schema_version": 1,
         "ts": "2026-10-01T12:00:00.000Z",
         "kind": "run",
@@ -46,11 +48,11 @@ def event(**fields: Any) -> dict[str, Any]:
     return row | fields
 
 
-def events(count: int, days: float = 30, seed: int = 0) -> Iterator[dict[str, Any]]:
+def events(many: int, days: float = 30, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Many runs spread evenly over some days, priced or not, failing now and then, each with an id of its own."""
     rng = random.Random(seed)
-    for number in range(count):
-        when = START + timedelta(days=days * number / count)
+    for number in range(many):
+        when = START + timedelta(days=days * number / many)
         priced, failed = rng.random() < 0.9, rng.random() < 0.03
         tokens_in, tokens_out = rng.randint(300, 2000), rng.randint(50, 600)
         yield event(
