@@ -52,6 +52,11 @@ class Judged:
         """For the commit."""
         return headline(self.kind, list(contents.decisions(self.changes)))
 
+    def insist(self) -> None:
+        """Refuse what was not found fit."""
+        if self.problems:
+            raise BadInput(f"{PATCH}: {'; '.join(map(str, self.problems))}")
+
 
 class Head:
     """The files of HEAD, None where there is none; those of no name are none."""
@@ -82,17 +87,20 @@ def _objects(root: Path) -> Path:
 
 
 @contextmanager
-def _scratch(root: Path) -> Iterator[dict[str, str]]:
-    """The environment of a scratch index that holds HEAD: the tree and its objects stay as they are."""
-    objects = _objects(root.resolve())
+def _scratch(root: Path, patch: bytes = b"", *, keep: bool = False) -> Iterator[dict[str, str]]:
+    """The environment of a scratch index that holds HEAD and a patch; the tree stays as it is.
+
+    Objects go with the index, unless somebody is to `keep` them in the repository.
+    """
     with tempfile.TemporaryDirectory() as scratch:
-        (Path(scratch) / "objects").mkdir()
-        env = {
-            "GIT_INDEX_FILE": f"{scratch}/index",
-            "GIT_OBJECT_DIRECTORY": f"{scratch}/objects",
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
-        }
+        env = {"GIT_INDEX_FILE": f"{scratch}/index"}
+        if not keep:
+            (Path(scratch) / "objects").mkdir()
+            env["GIT_OBJECT_DIRECTORY"] = f"{scratch}/objects"
+            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = str(_objects(root.resolve()))
         git(root, "read-tree", "HEAD", env=env)
+        if patch:
+            git(root, *_APPLY, "--cached", "-", stdin=patch, env=env)
         yield env
 
 
@@ -100,8 +108,7 @@ def read_changes(patch: bytes, root: Path) -> list[Change]:
     """The files that `patch` changes against HEAD, as git sees them after applying it."""
     if not patch.strip():
         return []
-    with _scratch(root) as env:
-        git(root, *_APPLY, "--cached", "-", stdin=patch, env=env)
+    with _scratch(root, patch) as env:
         return list(_compare(root, env))
 
 
@@ -114,9 +121,7 @@ def canonical(diff: bytes, root: Path) -> bytes:
 
 def export(patch: bytes, root: Path, folder: Path) -> None:
     """HEAD with a patch applied, as plain files in a new folder."""
-    with _scratch(root) as env:
-        if patch:
-            git(root, *_APPLY, "--cached", "-", stdin=patch, env=env)
+    with _scratch(root, patch) as env:
         git(root, "checkout-index", "--all", f"--prefix={folder}/", env=env)
 
 
@@ -202,20 +207,18 @@ def check_handover(folder: Path, kind: str, root: Path, head: Head | None = None
 
 def _breaks(judged: Judged, root: Path) -> str:
     """Why the tree could not be loaded after the change; empty if it could, or could not before either."""
-    with _scratch(root) as env, tempfile.TemporaryDirectory() as folder:
-        git(root, *_APPLY, "--cached", "-", stdin=judged.patch, env=env)
-        git(root, "checkout-index", "--all", f"--prefix={folder}/after/", env=env)
-        if not (why := agreement.loads(Path(folder) / "after", judged.paths)):
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = Path(folder) / "before", Path(folder) / "after"
+        export(judged.patch, root, after)
+        if not (why := agreement.loads(after, judged.paths)):
             return ""
-        git(root, "read-tree", "HEAD", env=env)
-        git(root, "checkout-index", "--all", f"--prefix={folder}/before/", env=env)
-        return why if why != agreement.loads(Path(folder) / "before", judged.paths) else ""
+        export(b"", root, before)
+        return why if why != agreement.loads(before, judged.paths) else ""
 
 
 def apply_patch(judged: Judged, root: Path) -> None:
     """Apply what was found fit to the tree; what is then on disk is compared with what was judged."""
-    if judged.problems:
-        raise BadInput(f"{PATCH}: {'; '.join(map(str, judged.problems))}")
+    judged.insist()
     git(root, *_APPLY, "-", stdin=judged.patch)
     for change in judged.changes:
         path = root / change.path
@@ -225,14 +228,10 @@ def apply_patch(judged: Judged, root: Path) -> None:
 
 def commit_patch(judged: Judged, root: Path, message: bytes, *options: str, env: Mapping[str, str]) -> str:
     """A commit of what was found fit, on top of HEAD; neither the tree nor its index is touched."""
-    if judged.problems:
-        raise BadInput(f"{PATCH}: {'; '.join(map(str, judged.problems))}")
-    with tempfile.TemporaryDirectory() as scratch:
-        env = {**env, "GIT_INDEX_FILE": f"{scratch}/index"}
-        git(root, "read-tree", "HEAD", env=env)
-        git(root, *_APPLY, "--cached", "-", stdin=judged.patch, env=env)
-        tree = git(root, "write-tree", env=env).decode().strip()
-        return git(root, *options, "commit-tree", tree, "-p", "HEAD", stdin=message, env=env).decode().strip()
+    judged.insist()
+    with _scratch(root, judged.patch, keep=True) as index:
+        tree = git(root, "write-tree", env=index).decode().strip()
+    return git(root, *options, "commit-tree", tree, "-p", "HEAD", stdin=message, env=env).decode().strip()
 
 
 def read_bounded(path: Path) -> bytes:
