@@ -51,6 +51,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from eval.field.session import anything_due as harvest_due
     from eval.hindsight.session import anything_due
     from eval.ledger.provenance import GitState
+    from eval.trials.progress import heard_by
     from meta.nightly import standing
     from meta.nightly.branches import record_refused
     from meta.nightly.budget import shared_budget
@@ -98,7 +99,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
         ask = model_options(args).within(manifest)
         open_steps = [step.name for step in night if step.name not in diary.results]
-        with shared_budget(repo, manifest, ask, open_steps, replay=first.due) as foreseen:
+        budget = shared_budget(repo, manifest, ask, open_steps, replay=first.due)
+        with heard_by(shown.hear), budget as foreseen:
             shown.say(foreseen)
             shown.say(note)
             results = run_night(night, stage, diary.results, shown.start, on_end, tonight)

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 TERMINAL_EVERY_S = 0.1
 PLAIN_EVERY_S = 10.0  # in a CI log
+
+
+_listener: Callable[[str], None] | None = None
+
+
+@contextmanager
+def heard_by(listener: Callable[[str], None]) -> Iterator[None]:
+    """Let a script that runs quietly within another tell that one how far it is."""
+    global _listener
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before
 
 
 class Progress:
@@ -27,7 +42,8 @@ class Progress:
         self.what, self.total, self.quiet, self.max_usd = what, total, quiet, max_usd
         self.out, self.clock = out or sys.stderr, clock
         self.terminal = self.out.isatty()
-        self.every_s = TERMINAL_EVERY_S if self.terminal else PLAIN_EVERY_S
+        self.listener = _listener if quiet else None
+        self.every_s = TERMINAL_EVERY_S if self.terminal or self.listener else PLAIN_EVERY_S
         self.done = self.ran = self.passed = self.errors = self.unpriced = 0
         self.usd = 0.0
         self.started = self.told = clock()
@@ -41,12 +57,15 @@ class Progress:
             self.ran += 1
             self.usd += cost_usd or 0.0
             self.unpriced += cost_usd is None and ok is not None
-        if not self.quiet and self.clock() - self.told >= self.every_s:
+        if (self.listener or not self.quiet) and self.clock() - self.told >= self.every_s:
             self.tell()
 
     def tell(self) -> None:
         """Print the line as it stands."""
         self.told = self.clock()
+        if self.listener:
+            self.listener(self.line())
+            return
         start, end = ("\r", "\x1b[K") if self.terminal else ("", "\n")
         self.out.write(f"{start}{self.line()}{end}")
         self.out.flush()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -135,7 +136,8 @@ class Display:
 
     def __init__(self, quiet: bool, total: int) -> None:
         self._quiet, self._total = quiet, total
-        self._live = sys.stderr.isatty()
+        self._out = sys.stderr  # while a step runs, what it says goes elsewhere
+        self._live = self._out.isatty()
         self._number = 0
 
     def say(self, line: str) -> None:
@@ -148,13 +150,19 @@ class Display:
         line = f"[{self._number + 1}/{self._total}] {step.name}: {step.doing} ..."
         self._write(line, end="" if self._live else "\n")
 
+    def hear(self, line: str) -> None:
+        """How far a step is; a terminal shows it in the step's own line."""
+        if self._live:
+            columns = shutil.get_terminal_size((80, 24)).columns
+            self._write(f"\r\x1b[2K{f'[{self._number + 1}/{self._total}] {line}'[: columns - 1]}", end="")
+
     def end(self, result: Result) -> None:
         """A step has ended."""
         self._number += 1
         took = "already done today" if result.again else f"{result.seconds:.1f} s"
         clear = "\r\x1b[2K" if self._live else ""
         told = f"{MARKS[result.status]} {result.name}: {result.told} ({took})"
-        said = cli.wrapped(f"[{self._number}/{self._total}] {told}", " " * 8, sys.stderr)
+        said = cli.wrapped(f"[{self._number}/{self._total}] {told}", " " * 8, self._out)
         self._write(f"{clear}{said}")
 
     def finish(
@@ -183,7 +191,7 @@ class Display:
 
     def _write(self, text: str, end: str = "\n") -> None:
         if not self._quiet:
-            print(text, end=end, file=sys.stderr, flush=True)
+            print(text, end=end, file=self._out, flush=True)
 
 
 def spent_since(repo: Repo, started: float) -> dict[str, Any]:

@@ -242,6 +242,8 @@ def wrapped(text: str, hang: str = "", stream: TextIO | None = None) -> str:
     if not (stream or sys.stdout).isatty():
         return text
     width = max(80, min(120, shutil.get_terminal_size((80, 24)).columns))
+    if len(text) <= width:
+        return text
     return fill(text, width, subsequent_indent=hang, break_on_hyphens=False, break_long_words=False)
 
 
@@ -252,7 +254,10 @@ def tell(args: argparse.Namespace, value: object, *lines: str) -> None:
 
         print(json.dumps(value, indent=2, sort_keys=True, allow_nan=False))
     elif not args.quiet:
-        print(logged("\n".join(lines)))
+        each = "\n".join(lines).split("\n")
+        print(
+            logged("\n".join(wrapped(line, f"{' ' * (len(line) - len(line.lstrip()))}  ") for line in each))
+        )
 
 
 MAX_SUMMARY = 900_000  # characters; GitHub drops a summary over 1 MiB whole

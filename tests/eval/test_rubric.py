@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from eval.grading.graders import Part
 from eval.grading.rubric import GATES, rubric
 from eval.grading.suite import Case
 from eval.trials import results
-from eval.trials.progress import Progress
+from eval.trials.progress import Progress, heard_by
 
 
 def part(score: float, grader: str = "exact", weight: float = 1.0) -> Part:
@@ -146,3 +147,17 @@ def test_outside_a_terminal_progress_is_a_plain_line_now_and_then() -> None:
     silent = io.StringIO()
     Progress("eval", 1, quiet=True, out=silent).finish()
     assert silent.getvalue() == ""
+
+
+def test_a_quiet_run_tells_whoever_listens_how_far_it_is_and_writes_nothing() -> None:
+    heard: list[str] = []
+    out, seconds = io.StringIO(), count()
+    with heard_by(heard.append):
+        progress = Progress("A/B", 4, quiet=True, max_usd=2.0, out=out, clock=lambda: float(next(seconds)))
+        for ok in (True, False, None):
+            progress.see(ok, 0.01, resumed=False)
+    assert heard[0].startswith("A/B 1/4 · 1 passed ·") and heard[0].endswith("left · $0.0100 of $2")
+    assert "A/B 3/4 · 1 passed · 1 errors" in heard[-1]
+    assert out.getvalue() == ""
+    Progress("A/B", 1, quiet=True, out=out, clock=lambda: float(next(seconds))).see(True, 0.0, resumed=False)
+    assert len(heard) == 3 and out.getvalue() == ""
