@@ -115,12 +115,15 @@ def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:
     grader = _by_code if own.is_own(name) else GRADERS.get(name)
     if grader is None:
         raise ValueError(f"unknown grader {name!r} (known: {', '.join([*GRADERS, 'llm_judge'])})")
-    found = find(output, path)
-    if how := wanted.get("read"):
-        found = READERS[how](found)
-    score, reason = grader(found, wanted)
-    if wanted.get("not"):
-        score, reason = (0.0, f"must not be so: {reason}") if score == 1.0 else (1.0, reason)
+    try:
+        found = find(output, path)
+        if how := wanted.get("read"):
+            found = READERS[how](found)
+        score, reason = grader(found, wanted)
+        if wanted.get("not"):
+            score, reason = (0.0, f"must not be so: {reason}") if score == 1.0 else (1.0, reason)
+    except RecursionError:
+        score, reason = 0.0, "nested too deeply to be read"
     return Part(name, path, score, float(wanted.get("weight", 1.0)), reason)
 
 

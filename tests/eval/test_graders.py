@@ -267,3 +267,14 @@ def test_a_text_is_read_as_json_or_for_the_json_in_it(text: Any, whole: float, i
     in_the_text = part | {"read": "json_in_text", "schema": {"type": "array", "contains": ANY_OBJECT}}
     assert grade_part(as_a_whole, [{"answer": text}]).score == whole
     assert grade_part(in_the_text, [{"answer": text}]).score == inside
+
+
+@pytest.mark.parametrize("wanted", [{"values": ["a"]}, {"values": ["a"], "not": True}])
+def test_an_answer_too_deep_to_be_read_is_failed_also_where_nothing_must_be_found(
+    wanted: dict[str, Any],
+) -> None:
+    deep: list[Any] = []
+    for _ in range(900):
+        deep = [deep]
+    part = grade_part({"grader": "set_f1", "path": "", **wanted}, [deep])
+    assert (part.score, part.reason) == (0.0, "nested too deeply to be read")

@@ -75,6 +75,9 @@ FAULTS: dict[str, Reply | Callable[[Request], Reply]] = {
     "a choice without a message": _said({"choices": [{"index": 0, "message": None}]}),
     "an answer without content": _choice(content=None),
     "content that is a list": _choice(content=[{"type": "text", "text": SPELT}]),
+    "an answer 800 levels deep": chat(
+        json.dumps({"items": [{"answer": SPELT}]})[:-3] + ', "more": ' + "[" * 800 + "]" * 800 + "}]}"
+    ),
     "prose": chat(f"I would rather not. {SPELT}"),
     "another schema": chat(json.dumps({"items": [{"reply": SPELT}]})),
     "a refusal": chat(None, refusal=f"I cannot help with that. {SPELT}"),
