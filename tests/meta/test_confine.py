@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from meta import sandbox
-from meta.patches import confine
+from meta.patches import confine, confined
 from meta.patches.confine import Walls
 from telemetry.edge import cli
 from telemetry.edge.files import here
@@ -196,3 +196,11 @@ def test_a_sigterm_leaves_no_process_and_no_file(
     _, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (cli.STOPPED, "stopped early: interrupted\n")
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize(("available", "expected"), [(19, True), (20, False), (1000, False)])
+def test_memory_that_is_in_nobodys_account_runs_out_before_the_machine_does(
+    available: int, expected: bool
+) -> None:
+    told = f"MemTotal:        1000 kB\nMemFree:            1 kB\nMemAvailable:    {available} kB\n"
+    assert confined.starved(told) is expected
