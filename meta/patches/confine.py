@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+PYTHON = os.path.abspath(sys.executable)  # noqa: PTH100 - behind the walls `x/../y` leads nowhere; no link is resolved
 INNER = Path(__file__).with_name("confined.py")
 TRIES = Path(__file__).with_name("intruder.py")
 # By path: no package, no sys.path.
@@ -102,7 +103,7 @@ def run(
         start = time.monotonic()
         with log.open("wb") as said:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-c", START, str(INNER), json.dumps(asked)],
+                [PYTHON, "-I", "-c", START, str(INNER), json.dumps(asked)],
                 env=environment(None if held.files else base),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -157,7 +158,7 @@ def _tried(wanted: Walls) -> Walls:
             one.listen()
         (tree / "intruder.py").write_bytes(TRIES.read_bytes())
         about = [str(scratch), str(port.getsockname()[1]), str(os.getpid())]
-        ran = run([sys.executable, "-I", "intruder.py", *about], tree, PROBE_SECONDS, ["got"], walls=wanted)
+        ran = run([PYTHON, "-I", "intruder.py", *about], tree, PROBE_SECONDS, ["got"], walls=wanted)
     if ran.outcome != OK or "got" not in ran.returned:  # these walls cannot even be put up
         return Walls()
     got = json.loads(ran.returned["got"])
@@ -172,7 +173,7 @@ def secrets_present() -> list[str]:
 
 def _programs() -> list[str]:
     """Where this interpreter and what is installed for it stand, outside the usual places."""
-    binaries = {str(Path(sys.executable).parent), str(Path(sys.executable).resolve().parent)}
+    binaries = {str(Path(PYTHON).parent), str(Path(PYTHON).resolve().parent)}
     # An environment may borrow the packages of another one.
     packages = {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
     return sorted({sys.prefix, sys.base_prefix, sys.exec_prefix} | packages | binaries, key=len)
@@ -185,11 +186,18 @@ def _die_with_us() -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], most_s: float) -> None:
-    """Until the guard inside is done; should it hang, everything goes."""
+    """Until the guard inside is done; should it hang, or we be interrupted, everything goes."""
     try:
         process.wait(most_s)
     except subprocess.TimeoutExpired:
         return
+    except (
+        KeyboardInterrupt
+    ):  # without namespaces only the guard knows what runs below it: it has to end that
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(GRACE_SECONDS)
+        raise
     finally:
         with contextlib.suppress(ProcessLookupError):  # it has ended, and so has all it started
             os.killpg(process.pid, signal.SIGKILL)

@@ -38,6 +38,7 @@ DISK_BYTES = 1 << 30  # a full test run writes about a third of it
 DISK_FILES = 400_000
 RETURNED_BYTES = 64 << 20
 TICK_S = 0.05  # how often the guard looks
+HEARD = (signal.SIGCHLD, signal.SIGTERM)  # and what it hears meanwhile
 
 NOBODY = 65534
 TREE, HOME = "/tree", "/home/nobody"
@@ -217,9 +218,11 @@ def guard(command: int, seconds: float) -> dict[str, Any]:
     """Wait for the command, never longer than it may take; then nothing that it started is left."""
     end, code, why, parent = time.monotonic() + seconds, None, "", os.getppid()
     while code is None and not why:
-        signal.sigtimedwait([signal.SIGCHLD], TICK_S)
+        heard = signal.sigtimedwait(HEARD, TICK_S)
         code = _reaped(command)
-        if code is None:
+        if heard is not None and heard.si_signo == signal.SIGTERM:
+            why = "interrupted"
+        elif code is None:
             late, alone = time.monotonic() > end, os.getppid() != parent
             why = "timed out" if late else "left alone" if alone else _too_much()
     quiet = 0
@@ -325,7 +328,7 @@ def main(argv: list[str]) -> None:
     walled, as_root = asked["namespaces"], os.geteuid() == 0
     user = NOBODY if as_root and walled else None
     out = os.open(asked["out"], os.O_RDONLY | os.O_DIRECTORY)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     if walled:
         enter(as_root)
         if inner := os.fork():

@@ -7,7 +7,6 @@ a worktree fresh from git, so that one cannot prepare the ground for the next.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,7 +44,7 @@ class Commands:
 
 def commands() -> Commands:
     """What continuous integration runs, and the agent's own evals; of this interpreter's environment."""
-    python = sys.executable
+    python = confine.PYTHON
     tool = Path(python).with_name
     return Commands(
         lint=(

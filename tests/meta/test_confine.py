@@ -176,14 +176,16 @@ def test_without_walls_and_with_a_key_nothing_is_run(
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("walls", ["", "confine.probe = lambda: confine.Walls()\n"], ids=["walls", "none"])
 def test_a_sigterm_leaves_no_process_and_no_file(
-    root: Path, tmp_path_factory: pytest.TempPathFactory
+    root: Path, tmp_path_factory: pytest.TempPathFactory, walls: str
 ) -> None:
     outside = tmp_path_factory.mktemp("outside")
-    code = "print('started', flush=True); import time; time.sleep(60)"
+    mark = f"mark-{os.urandom(8).hex()}"
+    code = f"print('started', flush=True); import time; time.sleep(60); {mark!r}"
     runner = (
         RUNNER.format(code=code, tree=str(root)).replace(
-            "\nconfine.run", "\ndef main(args, repo): confine.run"
+            "\nconfine.run", f"\n{walls}def main(args, repo): confine.run"
         )
         + "from telemetry.edge import cli\nsys.exit(cli.entry(lambda: cli.Parser(''))(main)([]))"
     )
@@ -196,6 +198,22 @@ def test_a_sigterm_leaves_no_process_and_no_file(
     _, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (cli.STOPPED, "stopped early: interrupted\n")
     assert list(outside.iterdir()) == []
+    assert not [name for name in Path("/proc").glob("[0-9]*/cmdline") if mark in _text(name)]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # it has just ended
+        return ""
+
+
+def test_an_interpreter_named_by_a_roundabout_way_stands_behind_the_walls(root: Path) -> None:
+    needs_walls()
+    about = os.path.relpath(sys.executable, root)
+    code = "from meta.patches import confine; print(confine.probe().complete)"
+    done = subprocess.run([about, "-c", code], capture_output=True, text=True, cwd=root)
+    assert done.stdout == "True\n"
 
 
 @pytest.mark.parametrize(("available", "expected"), [(19, True), (20, False), (1000, False)])
