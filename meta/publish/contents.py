@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,12 @@ def check_json(change: Change, schema: bytes | None) -> Iterator[str]:
     if change.path.startswith(DECISIONS) and change.before is not None:
         yield "a decision is never rewritten"
     try:
-        value = json.loads(change.after or b"", parse_constant=_no_constant)
+        value = json.loads(
+            change.after or b"",
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_each_once,
+        )
     except (ValueError, RecursionError) as error:
         yield f"is not JSON: {error}"
         return
@@ -97,6 +103,22 @@ def check_json(change: Change, schema: bytes | None) -> Iterator[str]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    """Python would read 1e999 as infinity."""
+    if not math.isfinite(value := float(digits)):
+        raise ValueError(f"{digits[:40]} is no JSON number")
+    return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a key given twice one reader takes the first, another the last, and a person sees both."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
+        raise ValueError(f"{twice[:80]!r} is given twice")
+    return found
 
 
 def decisions(changes: Sequence[Change]) -> Iterator[Decision]:

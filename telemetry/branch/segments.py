@@ -115,8 +115,8 @@ def checked(log: str, raw: bytes, bounds: Bounds | None = None) -> Checked:
     """The lines that are what they should be, each once; by `bounds` if they come from a run nobody can vouch for."""
     if len(raw) > MAX_BYTES:
         raise BadInput(f"{log}.jsonl: {len(raw)} bytes, at most {MAX_BYTES} are taken in one segment")
-    if bounds and bounds.branch and log == "events":
-        import orjson
+    import orjson
+
     read = {"events": sealable, "texts": texts.parse}.get(log, _object)
     refused: Counter[str] = Counter()
     taken: dict[str | bytes, bytes] = {}
@@ -131,10 +131,10 @@ def checked(log: str, raw: bytes, bounds: Bounds | None = None) -> Checked:
         why = "" if bounds is None else (bounds.refuses if log == "events" else bounds.refuses_line)(row)
         if why or key in taken:
             refused[why or "repeated"] += 1
-        elif bounds and bounds.branch:
-            taken[key] = orjson.dumps({**row, "source": ELSEWHERE + bounds.branch})
-        else:
+        elif bounds is None or log != "events":
             taken[key] = line
+        else:  # as it was checked: of a key given twice, another reader might take the other
+            taken[key] = orjson.dumps({**row, "source": ELSEWHERE + bounds.branch} if bounds.branch else row)
     return Checked(b"".join(line + b"\n" for line in taken.values()), len(taken), refused)
 
 

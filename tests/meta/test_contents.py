@@ -267,6 +267,21 @@ def test_a_schema_is_told_apart_by_what_the_file_is() -> None:
     assert [line.partition(": does not match its schema: ")[0] for line in told.splitlines()] == [*files][:2]
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"decision": "keep", "decision": "promote"}', "'decision' is given twice"),
+        ('{"tests": [{"a": {"b": 1, "c": 2, "b": 1}}]}', "'b' is given twice"),
+        ('{"effect": NaN}', "NaN is no JSON number"),
+        ('{"effect": -Infinity}', "-Infinity is no JSON number"),
+        ('{"effect": 1e999}', "1e999 is no JSON number"),
+        ('{"effect": -1E+400}', "-1E+400 is no JSON number"),
+    ],
+)
+def test_json_that_readers_read_differently_is_refused(text: str, why: str) -> None:
+    assert f"{REPORT}: is not JSON: {why}" in problems("ab_champion", change(REPORT, text))
+
+
 def test_at_most_three_faults_of_a_schema_are_told() -> None:
     schema = json.dumps({"required": list("abcdefg")}).encode()
     report = change(REPORT, "{}")

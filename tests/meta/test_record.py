@@ -14,6 +14,7 @@ from meta import record
 from meta.publish.kinds import KINDS
 from telemetry import sync
 from telemetry.branch import segments
+from telemetry.branch.remote import BRANCH
 from telemetry.edge import cli
 from telemetry.edge.files import HISTORY, Repo
 from telemetry.logger import SOURCES
@@ -169,3 +170,13 @@ def test_an_oversized_or_linked_hand_over_is_refused(
 def test_every_kind_says_which_sources_its_run_writes() -> None:
     for kind in KINDS.values():
         assert kind.sources and set(kind.sources) <= set(SOURCES), kind.name
+
+
+def test_a_row_is_recorded_as_it_was_checked_though_another_reader_would_see_another(
+    recorded: Callable[..., int], tmp_path: Path
+) -> None:
+    forged = json.dumps(row()).replace("{", '{"agent": "victim", "source": "ab_test", ', 1)
+    assert recorded(forged) == cli.OK
+    [name] = data_branch.segments(tmp_path / "remote.git")
+    kept = data_branch.git(tmp_path / "remote.git", "show", f"{BRANCH}:{name}")
+    assert kept.count('"agent"') == kept.count('"source"') == 1 and "victim" not in kept
