@@ -95,7 +95,7 @@ def test_nothing_survives_by_forking_twice(
 ) -> None:
     late = tmp_path_factory.mktemp("outside") / "late"
     code = FORKS.format(waits=waits, late=str(late))
-    ran = confine.run([sys.executable, "-c", code], root, 0.6, walls=walls)
+    ran = confine.run([sys.executable, "-c", code], root, 0.6 if waits else 30.0, walls=walls)
     assert ran.outcome == (confine.TIMED_OUT if waits else confine.OK)
     time.sleep(1.0)
     assert not late.exists()
