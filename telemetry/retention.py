@@ -1,4 +1,4 @@
-"""Keeps telemetry small: `seal` moves finished UTC days from the live log to zstd Parquet.
+"""Keeps telemetry small: `seal` moves finished UTC days to zstd Parquet, `apply` lets what is old go, tier by tier.
 
 A seal happens at one instant: the rename that puts the shortened log in place. Everything before it prepares
 files that no reader looks at, everything after it only tidies up. A crash on either side is told by the log itself:
@@ -203,12 +203,23 @@ def _sync_directory(path: Path) -> None:
 
 def parser() -> cli.Parser:
     parser = cli.Parser(__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("command", choices=("seal",), help="seal: move finished UTC days to Parquet")
+    said = "seal: move finished UTC days to Parquet; apply: what is older than telemetry/retention.yaml says moves on"
+    parser.add_argument("command", choices=("seal", "apply"), help=said)
+    parser.add_argument("--dry-run", action="store_true", help="apply: say what is due; nothing is changed")
+    parser.add_argument(
+        "--here", action="store_true", help="apply: leave the data branch and the database alone"
+    )
     return parser
 
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
+    if args.command == "apply":
+        from telemetry.tiers.apply import apply
+
+        done_there = apply(repo, dry_run=args.dry_run, everywhere=not args.here, seal=seal)
+        cli.tell(args, done_there, *(f"{name}: {count:,}" for name, count in done_there.items()))
+        return cli.OK
     done = seal(repo)
     sealed, told = sum(done.rows_by_day.values()), "No finished day to seal."
     if sealed:

@@ -6,6 +6,7 @@ is lost, none comes twice. While the server is away the sealed days wait here (e
 
     events             the rows as they are read here, a partition a day; what is no column of its own is in `extra`
     routing_decisions  execution_metrics  agent_profiles  agent_stats_daily       worked out from them, as views
+    agent_stats_kept   what days came to whose rows are gone (telemetry.retention apply)
 """
 
 from __future__ import annotations
@@ -13,25 +14,22 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge import cli
-from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SEALED, Repo
-from telemetry.edge.text import redact, remember
 from telemetry.read.rows import COLUMNS, TEXTS, quoted
+from telemetry.read.server import DSN, connected
 from telemetry.read.store import day_of, memory_limit
 
 if TYPE_CHECKING:
     import psycopg
 
-DSN: Final = "TELEMETRY_DSN"
-CONNECT_S: Final = 10
 CHUNK: Final = 1 << 20  # bytes sent at a time
 LOCK: Final = 0x7261746368  # of the advisory lock: one ships at a time, the others wait
 
@@ -61,11 +59,15 @@ create or replace view agent_profiles as
 select agent, min(ts) as first_seen, max(ts) as last_seen, count(*) as runs,
     count(distinct model) as models, count(coalesce(error, error_kind)) * 1e0 / count(*) as error_rate
 from events where kind = 'run' group by agent;
+create table if not exists agent_stats_kept (agent text, day date, scoring_version text, runs bigint, errors bigint,
+    avg_latency_ms double precision, p95_latency_ms double precision, cost_usd double precision, unpriced_runs bigint,
+    avg_reward double precision);
 create or replace view agent_stats_daily as
 select agent, cast(ts as date) as day, scoring_version, count(*) as runs, count(coalesce(error, error_kind)) as errors,
     avg(latency_ms) as avg_latency_ms, percentile_cont(0.95) within group (order by latency_ms) as p95_latency_ms,
     sum(cost_usd) as cost_usd, count(*) - count(cost_usd) as unpriced_runs, avg(reward) as avg_reward
-from events where kind = 'run' group by agent, cast(ts as date), scoring_version;
+from events where kind = 'run' group by agent, cast(ts as date), scoring_version
+union all select * from agent_stats_kept;
 """
 
 
@@ -81,7 +83,7 @@ class Shipped:
 def ship(repo: Repo, dsn: str) -> Shipped:
     """Bring every sealed file that is not there yet."""
     files = sorted((repo / SEALED).glob("dt=*/*.parquet"))
-    with _connected(dsn, len(files)) as con:
+    with connected(dsn, f"{len(files)} sealed files wait here until it is back") as con:
         with con.transaction():
             con.execute("select pg_advisory_xact_lock(%s)", [LOCK])
             con.execute(SCHEMA)
@@ -89,25 +91,6 @@ def ship(repo: Repo, dsn: str) -> Shipped:
         waiting = [path for path in files if _name(path) not in there]
         counted = [_load(con, path) for path in waiting]
     return Shipped(len(waiting), sum(new for new, _ in counted), sum(known for _, known in counted))
-
-
-@contextmanager
-def _connected(dsn: str, waiting: int) -> Iterator[psycopg.Connection[Any]]:
-    """A connection; a server that is away, or goes away, stops us: what it has not confirmed waits here."""
-    import psycopg
-
-    remember(dsn)
-    try:
-        with psycopg.connect(dsn, connect_timeout=CONNECT_S, autocommit=True) as con:
-            yield con
-    except psycopg.ProgrammingError as problem:
-        raise BadInput(f"{DSN}: {_line(problem)}") from None
-    except psycopg.OperationalError as problem:
-        raise Stopped(f"{DSN}: {_line(problem)}; {waiting} sealed files wait here until it is back") from None
-
-
-def _line(problem: Exception) -> str:
-    return redact(str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__)
 
 
 def _name(path: Path) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from telemetry.branch.days import by_day
 from telemetry.branch.local import laid_out
 from telemetry.branch.remote import TRIES, DataBranch, GitFailed
-from telemetry.branch.segments import LINES, Segment, lines, name
+from telemetry.branch.segments import COLD, LINES, Segment, lines, name
 from telemetry.read import sealed_texts
 
 
@@ -34,7 +34,8 @@ def compact(root: Path, today: date) -> Compacted:
     branch = DataBranch(root)
     for attempt in range(TRIES):
         branch.fetch()
-        old = [one for one in branch.segments() if one.day < today.replace(day=1).isoformat()]
+        month = today.replace(day=1).isoformat()
+        old = [one for one in branch.segments() if one.day < month and one.log != COLD]
         merged = {**_events(branch, old), **_texts(branch, old), **_lines(branch, old, today)}
         gone = {one.path for one in old} - merged.keys()
         if gone:

@@ -21,11 +21,11 @@ from typing import Final
 from telemetry import logger, texts
 from telemetry.branch.days import by_day
 from telemetry.branch.remote import DataBranch
-from telemetry.branch.segments import LINES, MAX_BYTES, Segment, lines
+from telemetry.branch.segments import COLD, LINES, MAX_BYTES, Segment, lines
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import EVENTS, SCRATCH, SEALED, Repo, write_json
 from telemetry.edge.records import load_json
-from telemetry.read import sealed_texts
+from telemetry.read import days, sealed_texts
 from telemetry.read.sealed_texts import CAME
 
 STATE: Final = SCRATCH / "sync.json"
@@ -75,7 +75,9 @@ def merge(repo: Repo, branch: DataBranch, fresh: Sequence[Segment]) -> None:
     if spoken := [one for one in fresh if one.log == "texts"]:
         with laid_out(branch, spoken) as files:
             sealed_texts.bring(repo, files)
-    if not (events := [one for one in fresh if one.log == "events"]):
+    _bring_cold(repo, branch, [one for one in fresh if one.log == COLD])
+    frozen = {path.name[3:] for path in (repo / days.COLD).glob("dt=*")}
+    if not (events := [one for one in fresh if one.log == "events" and one.day not in frozen]):
         return
     scratch = repo / SEALED / "coming"  # on the disk of the sealed days, so that a file arrives by its rename
     shutil.rmtree(scratch, ignore_errors=True)  # what a killed sync left
@@ -85,6 +87,29 @@ def merge(repo: Repo, branch: DataBranch, fresh: Sequence[Segment]) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         written.rename(target)
     shutil.rmtree(scratch)
+
+
+def _bring_cold(repo: Repo, branch: DataBranch, segments: Sequence[Segment]) -> None:
+    """What days came to whose rows are gone, where nothing is known of them here; a file of another form is none."""
+    by: dict[str, list[Segment]] = defaultdict(list)
+    for one in segments:
+        by[one.day].append(one)
+    for day, own in by.items():
+        target = repo / days.COLD / f"dt={day}"
+        if target.exists() or (repo / SEALED / f"dt={day}").exists():
+            continue
+        coming = target.with_name(f".coming-{day}-{os.getpid()}")
+        shutil.rmtree(coming, ignore_errors=True)
+        coming.mkdir(parents=True)
+        for one in own:
+            what = one.path.rpartition("/")[2].partition("-")[0]
+            if what in days.COLD_SUMS:
+                (coming / f"{what}.parquet").write_bytes(branch.read([one.path])[0])
+        if days.readable(coming):
+            coming.rename(target)
+        else:
+            shutil.rmtree(coming)
+            print(f"{own[0].path}: not what a day comes to; left out", file=sys.stderr)
 
 
 @contextmanager

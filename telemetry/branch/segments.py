@@ -31,13 +31,14 @@ _NAME: Final = {
 }  # what tells one line of a log from another, if not all of it
 KEPT_DAYS: Final = {"leavings": 2}  # what one workflow leaves for the next of its night is of no use later
 LOGS: Final = ("events", *LINES, "texts")
+COLD: Final = "cold"  # what days come to, by kind of sum, instead of their rows; no run brings it
 MAX_BYTES: Final = 50 << 20  # of one segment; a run that logs more has gone wrong
 CLOCKS: Final = timedelta(minutes=10)  # how far two machines' clocks may lie apart
 BRANCH_SOURCE: Final = (
     "branch/"  # rows of a run on another branch: kept, shown on demand, they decide nothing
 )
 _PATH: Final = re.compile(
-    rf"({'|'.join(LOGS)})/dt=(\d{{4}}-\d{{2}}-\d{{2}})/[A-Za-z0-9._-]{{1,200}}\.(jsonl|parquet)"
+    rf"({'|'.join((*LOGS, COLD))})/dt=(\d{{4}}-\d{{2}}-\d{{2}})/[A-Za-z0-9._-]{{1,200}}\.(jsonl|parquet)"
 )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import log
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 PLACE: Final = SEALED / "days"
+COLD: Final = SEALED / "cold"  # below it: dt=YYYY-MM-DD/<what>.parquet, instead of rows (telemetry/tiers)
+COLD_SUMS: Final = ("cells", "field", "latency")  # inputs of which only the hash is left repeat nothing
 LARGE: Final = 24 << 20  # bytes of sealed days, some 800,000 rows, from which on their sums are kept
 AT_ONCE: Final = 2  # files summed up at a time
 BUCKETS: Final = 256
@@ -95,13 +97,18 @@ class Kept:
 
     repo: Repo
     names: tuple[str, ...]
+    cold: tuple[Path, ...] = ()  # folders of days whose rows are gone
 
-    def table(self, what: str) -> str:
-        """One kind of them, as SQL."""
-        files = ", ".join(quoted(str(path)) for path in self.files(what))
+    def table(self, what: str, *, warm: bool = True, cold: bool = True) -> str:
+        """One kind of them, as SQL: of days that have their rows, of those that have not, or of both."""
+        found = [*self._files(what)] if warm else []
+        found += [file for day in self.cold if (file := day / f"{what}.parquet").exists()] if cold else []
+        if not found:
+            return f"({_sums(_NO_RUNS)[what]})"
+        files = ", ".join(quoted(str(path)) for path in found)
         return f"read_parquet([{files}], hive_partitioning=false)"
 
-    def files(self, what: str) -> Iterator[Path]:
+    def _files(self, what: str) -> Iterator[Path]:
         return (self.repo / PLACE / f"{name}.{what}.parquet" for name in self.names)
 
 
@@ -113,11 +120,13 @@ def kept(repo: Repo, files: Sequence[Path], window: Window) -> Kept | None:
     whole = window.since is None or window.since.strftime("%H%M%S%f") == "000000000000"
     if window.last_n or window.kind != "run" or not whole or window != Window(0, window.since, kind="run"):
         return None
-    if sum(path.stat().st_size for path in files) < LARGE:
-        return None
     first = "" if window.since is None else window.since.date().isoformat()
-    days = {_name(day, own): own for day, own in by_day(files).items()}
-    found = Kept(repo, tuple(name for name in days if name >= first))
+    cold = [path for path in sorted((repo / COLD).glob("dt=*")) if path.name[3:] >= first]
+    if not cold and sum(path.stat().st_size for path in files) < LARGE:
+        return None
+    frozen = {path.name[3:] for path in cold}
+    days = {_name(day, own): own for day, own in by_day(files).items() if day not in frozen}
+    found = Kept(repo, tuple(name for name in days if name >= first), tuple(cold))
     missing = [
         name
         for name in found.names
@@ -125,7 +134,7 @@ def kept(repo: Repo, files: Sequence[Path], window: Window) -> Kept | None:
     ]
     try:
         if missing:
-            _tidy(repo, days.keys())
+            tidy(repo, days.keys())
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(lambda name: _make(repo, name, days[name]), missing))
     except OSError:  # a full or read-only disk: rows are there all the same
@@ -147,7 +156,8 @@ def field_rows(
     `sealed` and `live` are tables of rows.
     """
     con.execute(f"create temp table live_keys as {_sums(live)['keys']}")
-    both = f"(select {{what}} from {sums.table('keys')} union all select {{what}} from live_keys)"
+    known = sums.table("keys", cold=False)
+    both = f"(select {{what}} from {known} union all select {{what}} from live_keys)"
     seen, inputs = con.execute(
         f"select count(*), count(distinct key) from {both.format(what='key')}"
     ).fetchone() or (0, 0)
@@ -160,7 +170,8 @@ def field_rows(
     names = ", ".join(map(quoted, again)) or "null"
     once = f"agent not in ({names})" if again else "true"
     parts = [
-        f"select * from {sums.table('field')} where {once}",
+        f"select * from {sums.table('field', cold=False)} where {once}",
+        f"select * from {sums.table('field', warm=False)}",
         field.part_sql(f"(select * from {live} where {once})", FIELD),
     ]
     if again:
@@ -200,10 +211,14 @@ def percentiles(
 
 def _make(repo: Repo, name: str, files: Sequence[Path]) -> None:
     """Sum up one sealed day; each small file appears whole, by its rename."""
+    (repo / PLACE).mkdir(parents=True, exist_ok=True)
+    sum_up(files, lambda what: repo / PLACE / f"{name}.{what}.parquet")
+
+
+def sum_up(files: Sequence[Path], target: Callable[[str], Path], whats: Sequence[str] = ()) -> None:
+    """What the runs of sealed files come to, each kind (or these) in a file of its own."""
     import duckdb
 
-    place = repo / PLACE
-    place.mkdir(parents=True, exist_ok=True)
     with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 1}) as con:
         con.execute("set enable_progress_bar = false")
         needed = ", ".join(_NEEDED)
@@ -211,12 +226,37 @@ def _make(repo: Repo, name: str, files: Sequence[Path]) -> None:
             f"create temp table runs as select {needed} from ({sealed_sql(files, False)}) where kind = 'run'"
         )
         for what, sql in _sums("runs").items():
-            coming = place / f"{name}.{what}.{os.getpid()}.coming"
-            con.execute(f"copy ({sql}) to {quoted(str(coming))} (format parquet, compression zstd)")
-            coming.rename(place / f"{name}.{what}.parquet")
+            if not whats or what in whats:
+                file = target(what)
+                coming = file.with_name(f"{file.name}.{os.getpid()}.coming")
+                con.execute(f"copy ({sql}) to {quoted(str(coming))} (format parquet, compression zstd)")
+                coming.rename(file)
 
 
-def _tidy(repo: Repo, current: Collection[str]) -> None:
+def readable(day: Path) -> bool:
+    """Whether a folder from elsewhere holds what a day comes to: the columns that such files have here."""
+    import tempfile
+
+    import duckdb
+
+    with duckdb.connect(config={"threads": 1}) as con, tempfile.TemporaryDirectory() as scratch:
+
+        def columns(file: Path) -> list[tuple[str, str]]:
+            told = con.execute(f"describe select * from read_parquet({quoted(str(file))})").fetchall()
+            return [(name, kind) for name, kind, *_ in told]
+
+        for file in day.iterdir():
+            ours = Path(scratch) / file.name
+            con.execute(f"copy ({_sums(_NO_RUNS)[file.stem]}) to {quoted(str(ours))} (format parquet)")
+            try:
+                if columns(file) != columns(ours):
+                    return False
+            except duckdb.Error:
+                return False
+    return (day / "cells.parquet").exists()
+
+
+def tidy(repo: Repo, current: Collection[str]) -> None:
     """Remove the sums of days as they were before."""
     for path in (repo / PLACE).glob("*"):
         if path.name.split(".")[0] not in current:
@@ -229,6 +269,9 @@ _NEEDED: Final = (
     *("latency_ms", "input_hash", "prompt_hash", "signals", "signal_strength", "profit_pct", "provider"),
 )
 assert set(_NEEDED) <= set(COLUMNS)
+_NO_RUNS: Final = (
+    f"(select {', '.join(f'cast(null as {COLUMNS[name]}) as {name}' for name in _NEEDED)} where false)"
+)
 
 
 def _name(day: str, files: Sequence[Path]) -> str:

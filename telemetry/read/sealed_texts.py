@@ -46,10 +46,7 @@ def logs(repo: Repo) -> list[Path]:
 def find(repo: Repo, names: Iterable[str]) -> Iterator[str]:
     """The texts whose names begin like one of these (16 characters count), and now and then another one."""
     with _connected() as con:
-        keys = [
-            int(name[:16], 16) for name in names
-        ]  # as one list: a statement a name takes half a millisecond
-        con.execute("create table wanted as select cast(unnest(?) as ubigint) as key", [keys])
+        _wanted(con, (int(name[:16], 16) for name in names))
         for source in (logs(repo), files(repo)):
             if source:
                 rows = con.execute(f"select text from ({_every(source)}) where key in (from wanted)")
@@ -107,6 +104,38 @@ def rows(sources: Sequence[Path], known: Sequence[Path] = ()) -> Iterator[tuple[
         found = con.execute(f"select {_TS}, text from ({_once(sources)}) {_unless(known)} order by ts")
         while batch := found.fetchmany(1000):
             yield from batch
+
+
+def unnamed(file: Path, named: Iterable[int], before: str = "9999") -> int:
+    """How many texts of a sealed file, of days before that one, have none of these keys."""
+    with _connected() as con:
+        _wanted(con, named)
+        old = f"strftime(ts, '%Y-%m-%d') < {quoted(before)}"
+        asked = f"select count(*) from ({_every([file])}) where {old} and key not in (from wanted)"
+        return int((con.execute(asked).fetchone() or (0,))[0])
+
+
+def keep_only(file: Path, named: Iterable[int], before: str = "9999") -> bool:
+    """Write a sealed file anew without the texts of days before that one that have none of these keys.
+
+    The file goes when nothing is left in it; whether there is.
+    """
+    coming = file.with_name(f"{file.name}.coming")
+    with _connected() as con:
+        _wanted(con, named)
+        kept = f"strftime(ts, '%Y-%m-%d') >= {quoted(before)} or key in (from wanted)"
+        rows = f"select * from ({_every([file])}) where {kept}"
+        left = (con.execute(f"select count(*) from ({rows})").fetchone() or (0,))[0]
+        if left:
+            _write(con, rows, coming).replace(file)
+        else:
+            file.unlink()
+    return bool(left)
+
+
+def _wanted(con: DuckDBPyConnection, keys: Iterable[int]) -> None:
+    """As one list: a statement a key takes half a millisecond."""
+    con.execute("create table wanted as select cast(unnest(?) as ubigint) as key", [list(keys)])
 
 
 def readable(file: Path) -> bool:

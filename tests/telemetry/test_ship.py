@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import orjson
@@ -149,3 +149,19 @@ def test_while_the_server_is_away_the_days_wait_here(
 def test_no_address_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert ship.main([]) == cli.BAD_INPUT
     assert "TELEMETRY_DSN: must say where to" in capsys.readouterr().err
+
+
+def test_old_days_leave_the_database_and_what_they_came_to_stays(server: postgres.Server) -> None:
+    from telemetry.tiers import database
+    from telemetry.tiers.ages import Ages
+
+    repo = some()
+    ship.ship(repo, server.dsn)
+    figures = "select agent, day, runs, round(cost_usd::numeric, 9) from agent_stats_daily order by 1, 2"
+    before, today = asked(server, figures), date(2026, 10, 3) + timedelta(days=91)
+    assert database.thin(server.dsn, Ages(), today, dry_run=True) == {"days_to_cold": 3, "gone": 0}
+    assert database.thin(server.dsn, Ages(), today) == {"days_to_cold": 3, "gone": 0}
+    assert asked(server, "select count(*) from events") == [(0,)] and asked(server, figures) == before
+    assert ship.ship(repo, server.dsn) == ship.Shipped(0, 0, 0), "and nobody brings them back"
+    database.thin(server.dsn, Ages(), today + timedelta(days=700))
+    assert asked(server, figures) == []
