@@ -11,11 +11,16 @@ from typing import Any
 
 import pytest
 
+from eval.ledger.provenance import history
 from meta import audit, dashboard
+from meta.pulls.morning import spent
 from meta.retirement import retire_candidates
 from meta.site import build, draw
 from meta.site.facts import gather
+from meta.site.pictures import by_night
 from telemetry.edge.files import HISTORY, working_in
+from telemetry.read.rows import Window
+from telemetry.rollup import summary_of
 from tests import pictures
 from tests.meta.face.conftest import SAID
 from tests.worlds import world
@@ -100,6 +105,30 @@ def test_figures_are_those_of_the_reports(lived: Path, site: Path) -> None:
     won = next(one for one in facts.comparisons if one.verdict == "promote")
     page = (site / f"tests/{won.pair}.html").read_text(encoding="utf-8")
     assert f"{100 * won.row['effect']:+.1f}" in page
+
+
+def test_a_figure_is_the_same_on_the_page_in_the_reports_and_on_the_command_line(
+    lived: Path, site: Path
+) -> None:
+    with working_in(lived) as repo:
+        facts, told = gather(repo), summary_of(repo, Window(kind="run"))
+        month = spent(repo, facts.now.replace(day=1, hour=0, minute=0, second=0, microsecond=0))
+        rates = dict(by_night(history(repo, "eval")))
+    page = (site / "agents.html").read_text(encoding="utf-8")
+    for row in facts.agents:
+        reward = told["by_agent"][row.agent]["avg_reward"]
+        assert row.rolling_avg_reward == (None if reward is None else pytest.approx(reward, abs=1e-9))
+        assert row.rolling_avg_reward is None or f">{reward:+.3f}<" in page
+        graded = facts.result(row.agent)["summary"]
+        score = facts.scores[row.agent][-1]
+        assert (score.passed, score.counted) == (graded["passed"], graded["counted"])
+        assert f">{100 * graded['success_rate']:.1f} %<" in page
+    assert rates[facts.nights[-1][0]] == facts.nights[-1][1]
+    days = [day for day in facts.days if day.date.startswith(facts.now.strftime("%Y-%m"))]
+    assert (sum(day.calls for day in days), sum(day.cost_usd or 0 for day in days)) == (
+        month.calls,
+        month.usd,
+    )
 
 
 def test_evidence_worked_out_from_rows_is_the_verdicts_in_all_digits(lived: Path, site: Path) -> None:
