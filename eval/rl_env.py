@@ -10,10 +10,8 @@ line with `agent`, `case_id` and `completion`.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import functools
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +112,8 @@ def reward(
     completions: Sequence[Said], agent: Sequence[str], case_id: Sequence[str], **_: Any
 ) -> list[float | None]:
     """A reward function for TRL: the columns of a grpo batch come as lists, one entry per completion."""
+    import asyncio
+
     known = _shared(here().root.resolve())
     rows = list(zip(agent, case_id, completions, strict=True))
 
@@ -142,7 +142,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
             ) from None
     scores = reward(*zip(*rows, strict=True)) if rows else []
     known = [score for score in scores if score is not None]
-    mean = statistics.fmean(known) if known else None
+    mean = sum(known) / len(known) if known else None
     told = "nothing was graded" if mean is None else f"mean reward {mean:.3f} of {len(known)} answers"
     cli.tell(args, {"rewards": scores, "mean": mean}, cli.found(told))
     return cli.OK

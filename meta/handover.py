@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from meta.publish import kinds, leavings
+from meta.publish import kinds
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
@@ -112,6 +112,8 @@ def _checked(form: kinds.Kind, given: Mapping[str, str]) -> dict[str, str]:
 
 def _run(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int, dict[str, str]]:
     """Run the kind's script, and first what it needs, in the checkout: exit code and step outputs."""
+    from meta.publish import leavings
+
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     env = {name: value for name, value in os.environ.items() if value or not name.startswith("OPENAI_")}
     with tempfile.TemporaryDirectory() as scratch:
@@ -136,6 +138,7 @@ def _run(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int,
 
 def _chain(form: kinds.Kind, repo: Repo, flags: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """What to run: what an earlier link of this night has done is taken from it, the rest is done here, once."""
+    from meta.publish import leavings
     from telemetry.read.store import REPLAY_DAYS, never_ran
 
     taken = leavings.take(repo)

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agents.manifest.check import unchecked
 from meta.publish import kinds
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary
@@ -31,6 +30,7 @@ PROPOSER = "proposer"  # who is named on the rows of a search where the manifest
 
 def bounds(repo: Repo, kind: kinds.Kind, started: str, branch: str) -> Bounds:
     """What a run of that kind can have measured between its start and now."""
+    from agents.manifest.check import unchecked
     from telemetry.branch.segments import Bounds
 
     try:

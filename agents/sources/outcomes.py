@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from agents.manifest import Feed
-from agents.manifest.code import load_code
 from agents.sources.rows import checked, read_rows
 from agents.sources.source import SourceError
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo
 from telemetry.edge.records import load_json
+
+if TYPE_CHECKING:
+    from agents.manifest import Feed
 
 OUTCOMES: Final = Path("telemetry/outcomes.jsonl")
 TYPES: Final = {"date": "date", "subject": "string?", "event": "boolean?"}
@@ -42,6 +43,8 @@ def load_outcomes(repo: Repo, path: Path | None = None, named: Feed | None = Non
 
 def _named(repo: Repo, named: Feed) -> list[dict[str, Any]]:
     """The rows of `outcomes:`, a file or a function without arguments."""
+    from agents.manifest.code import load_code
+
     try:
         if named.call is None:
             found = read_rows(repo.root, str(named.file), TYPES)
