@@ -257,6 +257,7 @@ ANY_OBJECT = {"type": "object", "required": ["b"]}
         ('{"a": 1}', 0.0, 0.0),
         ('Here it is: {"a": 1} and [2], then {"b": {"c": [3]}} {', 0.0, 1.0),
         ("no JSON, only {braces} [here", 0.0, 0.0),
+        ('[{"b": 1}, and never closed', 0.0, 1.0),
         ("[" * 50_000, 0.0, 0.0),
         ({"b": 1}, 1.0, 0.0),  # no text, but what it says is known
     ],
@@ -278,3 +279,7 @@ def test_an_answer_too_deep_to_be_read_is_failed_also_where_nothing_must_be_foun
         deep = [deep]
     part = grade_part({"grader": "set_f1", "path": "", **wanted}, [deep])
     assert (part.score, part.reason) == (0.0, "nested too deeply to be read")
+
+
+def test_a_band_with_nothing_in_it_is_not_met() -> None:
+    assert grade_part({"grader": "band", "path": "*.z_score", "low": 0.0}, []).score == 0.0

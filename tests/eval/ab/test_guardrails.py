@@ -172,26 +172,40 @@ def test_exactly_enough_cases_are_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempted", "limit", "passed"),
+    ("attempted", "limit", "measured", "passed"),
     [
-        ((4, 40, 6, 40), "<= 15.0%", True),
-        ((4, 40, 9, 40), "<= 15.0%", True),  # may be chance
-        ((4, 40, 12, 40), "<= 15.0%", False),
-        ((0, 0, 1, 40), "<= 5.0%", True),
-        ((0, 40, 0, 0), "<= 5.0%", True),
+        ((4, 40, 6, 40), "<= 15.0%", "15.0%", True),
+        ((4, 40, 9, 40), "<= 15.0%", "22.5%", True),  # may be chance
+        ((4, 40, 12, 40), "<= 15.0%", "30.0%", False),
+        ((0, 0, 1, 40), "<= 5.0%", "2.5%", True),
+        ((0, 40, 0, 0), "<= 5.0%", "0.0%", True),
     ],
 )
 def test_failed_calls_are_held_against_the_champions(
-    attempted: tuple[int, int, int, int], limit: str, passed: bool
+    attempted: tuple[int, int, int, int], limit: str, measured: str, passed: bool
 ) -> None:
     found = check("failed calls", pairs(), attempted=attempted)
-    assert (found.limit, found.passed) == (limit, passed)
+    assert (found.limit, found.measured, found.passed) == (limit, measured, passed)
 
 
 def test_a_latency_that_nobody_feels_is_no_reason() -> None:
     fast = [replace(pair, champion=(replace(PLAIN, latency_ms=0.5),)) for pair in pairs(latency_ms=40.0)]
     found = check("p95 latency", fast)
     assert found.passed and "200 ms" in found.limit and found.value == pytest.approx(79.0)
+
+
+def test_who_may_be_a_little_worse_has_to_be_surely_cheaper() -> None:
+    def told(**challenger: Any) -> tuple[bool, str]:
+        [found] = [
+            each
+            for each in guardrails(pairs(**challenger), 0, SETTINGS, (0, 40, 0, 40), margin=0.05)
+            if each.name == "cost per case"
+        ]
+        return found.passed, found.measured
+
+    assert told(cost_usd=0.005) == (True, "-50.0% ($0.01 -> $0.005)")
+    assert told(cost_usd=0.01) == (False, "+0.0% ($0.01 -> $0.01)")
+    assert told(cost_usd=None, tokens_in=None) == (False, "unknown")
 
 
 def test_a_free_champion_and_a_costly_challenger_fail() -> None:

@@ -197,6 +197,18 @@ def test_the_interval_covers_the_truth_where_the_test_stopped() -> None:
         assert missed <= 0.05 * 120, f"{missed} of 120 intervals miss {delta}"
 
 
+def test_hope_is_given_up_when_the_rest_would_have_to_be_unlike_what_was_seen() -> None:
+    """At 2.8 standard errors: later than the impatient, earlier than whoever wants to be surer."""
+
+    def used(**patience: float) -> int:
+        test = PairedTest(200, **patience)  # type: ignore[arg-type]
+        while test.add(0.3 if test.result().n_used % 2 else -0.3) is None:
+            pass
+        return test.result().n_used
+
+    assert used(futility_z=1.8) < used() < used(futility_z=3.8) < 200
+
+
 def test_an_interval_alone_is_two_sided() -> None:
     low, high = interval([0.2, -0.2] * 60)
     assert -0.2 < low < 0 < high < 0.2
