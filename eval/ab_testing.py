@@ -107,7 +107,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 
 def _tell(report: Report, args: argparse.Namespace) -> None:
-    from eval.ab.body import bounds, parts, points, rounds
+    from eval.ab.body import figures, parts
     from eval.ab.session import NOTHING
 
     sentences = [_sentence(test, arm) for test, arm in report.arms] or [NOTHING]
@@ -120,11 +120,7 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
     for test in report.tests:
         for arm in test.arms:
             verdict = "PROMOTED" if arm.promoted else arm.verdict
-            lines.append(
-                f"{test.changes} {arm.name}: {verdict}, {points(arm.effect)} points "
-                f"({bounds(arm.ci_low, arm.ci_high)}), evidence {arm.e_value:.3g}:1, "
-                f"{arm.cases_used} of {arm.cases_available} cases, {rounds(arm)}; {arm.reason}"
-            )
+            lines.append(f"{test.changes} {arm.name}: {verdict}, {figures(arm)}")
         for skip in test.skipped:
             where = f" ({skip.reference})" if skip.reference else ""
             lines.append(f"{test.changes} {skip.variant}: not run, {skip.reason}{where}")

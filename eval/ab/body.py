@@ -22,6 +22,7 @@ from telemetry.edge.text import Section, cell, code, details, fenced, first_scre
 MAX_FLIPS = 40  # of each kind, in the body; the report has all
 MAX_DIFF = 12_000
 SHORT_DIFF = 15  # lines that are shown, not folded
+MOST_ODDS = 1_000_000  # beyond it, digits say nothing more
 SEEN_ONLY = 0.03  # a gain on practice cases from which it is told that unseen ones do not bear it out
 VERDICTS = {
     "keep": "lost",
@@ -59,14 +60,25 @@ def points(value: float) -> str:
     return shown if float(shown) or abs(value) < 5e-5 else f"{100 * value:+.2f}"
 
 
-def rounds(arm: Arm) -> str:
-    """How many were played."""
-    return f"{arm.rounds} round{'s' * (arm.rounds != 1)}"
-
-
 def bounds(low: float, high: float) -> str:
     """An interval in points."""
     return f"{points(low)} .. {points(high)}"
+
+
+def figures(arm: Arm) -> str:
+    """A comparison in one line: effect, intervals, evidence, what it stands on, and why it ended."""
+    families = f"; {_across_families(arm)}" if arm.family_low is not None else ""
+    parts = (
+        f"{points(arm.effect)} points ({bounds(arm.ci_low, arm.ci_high)}{families})",
+        f"evidence {_odds(arm.e_value)}, {arm.cases_used} of {arm.cases_available} cases, {rounds(arm)}",
+        *(arm.reason, practice(arm)),
+    )
+    return "; ".join(filter(None, parts))
+
+
+def rounds(arm: Arm) -> str:
+    """How many were played."""
+    return f"{arm.rounds} round{'s' * (arm.rounds != 1)}"
 
 
 def _screen(report: Report) -> str:
@@ -341,10 +353,7 @@ def _flips(flips: Sequence[Flip], arms: Sequence[str] = ("champion", "challenger
 def _others(report: Report) -> str:
     """What else was compared, a line each."""
     lines = [
-        f"{cell(f'{test.stem} {arm.name}')}: {VERDICTS.get(arm.verdict, arm.verdict)}, {points(arm.effect)} points "
-        f"({bounds(arm.ci_low, arm.ci_high)}), evidence {_odds(arm.e_value)}, {arm.cases_used} of "
-        f"{arm.cases_available} cases, {rounds(arm)}; "
-        + "; ".join(filter(None, (cell(arm.reason, 300), practice(arm))))
+        f"{cell(f'{test.stem} {arm.name}')}: {VERDICTS.get(arm.verdict, arm.verdict)}, {cell(figures(arm), 700)}"
         for test, arm in report.arms
         if not arm.promoted
     ]
@@ -394,6 +403,8 @@ def _percent(share: float) -> str:
 
 
 def _odds(e_value: float) -> str:
+    if e_value > MOST_ODDS:
+        return f"over {MOST_ODDS:,}:1"
     return f"{e_value:,.0f}:1" if e_value >= 10 else f"{e_value:.2g}:1"
 
 

@@ -144,6 +144,7 @@ class Match:
             futility_z=inf if self.rules.either else FUTILITY_Z,
         )
         self.rounds, self.calls, self.dropped = 0, 0, ""
+        self._lopsided = False  # proven, but by a few kinds of cases
         self.scores: dict[Case, list[tuple[float, float]]] = defaultdict(list)
         self.fresh: dict[Case, list[float]] = defaultdict(list)
         self._passed: Counter[Case] = Counter()  # attempts of the finishing pass
@@ -166,7 +167,8 @@ class Match:
             return
         self.scores[case].append((champion, challenger))
         self.test.add(_bounded(challenger - champion), self.weights[case])
-        if self.proven and not self._clear():
+        self._lopsided = self.proven and not self._clear()
+        if self._lopsided:
             self.test.reopen()
 
     def end_round(self) -> None:
@@ -211,7 +213,8 @@ class Match:
             return replace(known, reason=f"undecided after {self.rounds} of {self.rules.rounds} rounds")
         if self.rules.either and self.test.decision == "keep":
             return replace(known, verdict="keep", reason="worse, beyond reasonable doubt")
-        unshown = f"all rounds used, not shown to be {self.rules.claim}"
+        few = f"{self.rules.claim} on these cases, but by so few kinds of them that it may be luck"
+        unshown = few if self._lopsided else f"all rounds used, not shown to be {self.rules.claim}"
         return replace(known, verdict="keep", reason=self.dropped or self.test.reason or unshown)
 
     def _finished(self, known: Result) -> Result:
