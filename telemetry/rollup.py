@@ -5,12 +5,13 @@ those to agents, sources and days. Of many sealed days what they come to is kept
 that is read. Only percentiles need all values; beyond a million or two a sketch stands for them, and the summary says
 so. An unknown cost is left out of averages and counted as `unpriced_runs`. Reward is field reward: an agent's is the
 mean over its days, as retirement has it (telemetry/read/field.py), and over the last N runs in the field; evals and
-A/B trials have pass rates instead.
+A/B trials have pass rates instead. Where `TELEMETRY_DSN` is set, the rows are those that telemetry.ship brought there.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from typing import Any, Final
 from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.files import SUMMARY, Repo, here, write_json
-from telemetry.read import days, field, store
+from telemetry.read import days, field, server, store
 from telemetry.read.intervals import Mean
 from telemetry.read.rows import ELSEWHERE, LAST_N, Window, in_utc, quoted, with_window_flags
 
@@ -152,7 +153,8 @@ FIELD_ROWS: Final = """
 
 def _scan(repo: Repo, window: Window) -> Scanned:
     """Everything a summary says, with the log parsed once; of large sealed days only what they come to is read."""
-    by: dict[str, Cells] = {"agent": {}, "source": {}, "day": {}}
+    if dsn := os.environ.get(server.DSN, "").strip():
+        return _scan_server(dsn, window)
     now = store.snapshot(repo)
     sums = days.kept(repo, now.sealed, window)
     with store.connect(repo, window, once=ONCE, now=now, live_only=sums is not None) as con:
@@ -161,10 +163,7 @@ def _scan(repo: Repo, window: Window) -> Scanned:
             here_only = f"not starts_with(source, {quoted(ELSEWHERE)})"
             con.execute(f"insert into cells select * from {sums.table('cells')} where {here_only}")
         [malformed] = con.execute("select count(*) from lines where malformed").fetchone() or (0,)
-        folded = FOLDED_SQL.format(field=", ".join(map(quoted, logger.FIELD)))
-        for row in con.execute(folded).fetchall():
-            level, name = next((one, key) for one, key in zip(by, row, strict=False) if key is not None)
-            by[level].setdefault(str(name), []).append(Cell(*row[len(by) :]))
+        by = _folded(con)
         runs = sum(cell.runs for cell in chain.from_iterable(by["source"].values()))
         exact = sums is None and runs <= EXACT
         latency: dict[str, Sequence[float] | None] = dict.fromkeys(by["agent"])
@@ -180,8 +179,38 @@ def _scan(repo: Repo, window: Window) -> Scanned:
     if window.last_n:  # a night of evals must not crowd out the days before it
         with store.connect(repo, replace(window, among=logger.FIELD)) as con:
             found = field.load(con, logger.FIELD)
-    rewards = {agent: field.lately(own) for agent, own in field.by_agent(found).items()}
-    return Scanned(by["agent"], by["source"], by["day"], latency, exact, int(malformed), rewards)
+    return Scanned(by["agent"], by["source"], by["day"], latency, exact, int(malformed), _earned(found))
+
+
+def _scan_server(dsn: str, window: Window) -> Scanned:
+    """The same of what was shipped to a server: the same SQL, asked there; field reward from its rows, as here."""
+    newest = f" order by ts desc limit {window.last_n}" if window.last_n else ""
+    with server.connected(dsn, "without the variable, what is here is read") as con:
+        rows = f"select *, false as malformed from events where {window.condition()}{newest}"
+        con.execute(f"create temp view lines as {rows}")
+        con.execute(f"create temp table cells as {days.CELLS_SQL.format(table='lines')}")
+        by = _folded(con)
+        latency: dict[str, Sequence[float] | None] = dict.fromkeys(by["agent"])
+        latency |= dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[True])).fetchall())
+        worked = replace(window, among=logger.FIELD)
+        with server.brought(con, f"from events where {worked.condition()}{newest}", days.NEEDED) as here:
+            found = field.load(here, logger.FIELD, table="brought")
+    return Scanned(by["agent"], by["source"], by["day"], latency, True, 0, _earned(found))
+
+
+def _folded(con: Any) -> dict[str, Cells]:
+    """The cells of a connection by agent, source and day."""
+    by: dict[str, Cells] = {"agent": {}, "source": {}, "day": {}}
+    folded = FOLDED_SQL.format(field=", ".join(map(quoted, logger.FIELD)))
+    for row in con.execute(folded).fetchall():
+        level, name = next((one, key) for one, key in zip(by, row, strict=False) if key is not None)
+        by[level].setdefault(str(name), []).append(Cell(*row[len(by) :]))
+    return by
+
+
+def _earned(rows: Iterable[field.Row]) -> dict[str, field.Days]:
+    """Field reward by agent."""
+    return {agent: field.lately(own) for agent, own in field.by_agent(rows).items()}
 
 
 def _by(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, list[Cell]]:

@@ -221,7 +221,7 @@ def sum_up(files: Sequence[Path], target: Callable[[str], Path], whats: Sequence
 
     with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 1}) as con:
         con.execute("set enable_progress_bar = false")
-        needed = ", ".join(_NEEDED)
+        needed = ", ".join(NEEDED)
         con.execute(
             f"create temp table runs as select {needed} from ({sealed_sql(files, False)}) where kind = 'run'"
         )
@@ -263,14 +263,14 @@ def tidy(repo: Repo, current: Collection[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-_NEEDED: Final = (
+NEEDED: Final = (
     *("event_id", "kind", "agent", "source", "ts", "as_of", "error", "error_kind", "scoring_version"),
     *("cost_usd", "reward"),
     *("latency_ms", "input_hash", "prompt_hash", "signals", "signal_strength", "profit_pct", "provider"),
 )
-assert set(_NEEDED) <= set(COLUMNS)
+assert set(NEEDED) <= set(COLUMNS)
 _NO_RUNS: Final = (
-    f"(select {', '.join(f'cast(null as {COLUMNS[name]}) as {name}' for name in _NEEDED)} where false)"
+    f"(select {', '.join(f'cast(null as {COLUMNS[name]}) as {name}' for name in NEEDED)} where false)"
 )
 
 

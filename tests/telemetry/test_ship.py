@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from agents.run.order import BEFORE, FIGURES_SQL, RECENT
-from telemetry import retention, ship
+from telemetry import retention, rollup, ship
 from telemetry.edge import cli
 from telemetry.edge.files import Repo, here
 from telemetry.read.rows import Window
@@ -165,3 +165,35 @@ def test_old_days_leave_the_database_and_what_they_came_to_stays(server: postgre
     assert ship.ship(repo, server.dsn) == ship.Shipped(0, 0, 0), "and nobody brings them back"
     database.thin(server.dsn, Ages(), today + timedelta(days=700))
     assert asked(server, figures) == []
+
+
+@pytest.mark.parametrize("last_n", [0, 700])
+def test_a_summary_of_the_server_says_what_one_of_the_files_says(
+    server: postgres.Server, monkeypatch: pytest.MonkeyPatch, last_n: int
+) -> None:
+    said = {"signals": 'a "b", c\n', "as_of": "2026-09-30"}
+    rows = [
+        row | (said if at % 3 else {"input_hash": f"{at % 50:012}"})
+        for at, row in enumerate(eventlog.events(2000, 5))
+    ]
+    repo = sealed(*map(orjson.dumps, rows))
+    ship.ship(repo, server.dsn)
+    window = Window(last_n, kind="run")
+    theirs = rollup.summary_of(repo, window)
+    monkeypatch.delenv(ship.DSN)
+    ours = rollup.summary_of(repo, window)
+    assert theirs["count"] == (last_n or 2000) and theirs["by_agent"].keys() == ours["by_agent"].keys()
+    assert list(_numbers(theirs)) == pytest.approx(list(_numbers(ours)), rel=1e-9, abs=1e-12)
+    assert len(list(_numbers(ours))) > 100 and theirs["latency_percentiles"] == "exact"
+
+
+def _numbers(value: object) -> Iterator[float]:
+    """Every number of a summary, in order."""
+    if isinstance(value, dict):
+        for name in sorted(value):
+            yield from _numbers(value[name])
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _numbers(part)
+    elif isinstance(value, int | float):
+        yield float(value)
