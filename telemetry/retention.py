@@ -5,7 +5,7 @@ files that no reader looks at, everything after it only tidies up. A crash on ei
 if it still holds the first sealed line at its old offset, nothing has happened and the next seal starts over;
 if not, the staged files count as sealed, and the next seal puts them in place.
 
-    sealed/staging/*.parquet   the days, written and counted while writers go on appending
+    sealed/staging/*.parquet   the days, written and counted while later lines are read and writers go on appending
     sealed/staging/live.jsonl  what stays in the log
     sealed/staging/commit.json where the first sealed line stood, and where each file belongs
     rename live.jsonl          under the writers' lock, after adding what they appended meanwhile
@@ -20,8 +20,9 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -34,7 +35,9 @@ from telemetry.read import parquet, rows, sealed_texts, store
 if TYPE_CHECKING:
     from datetime import date
 
-BATCH: Final = 1 << 20  # bytes of lines buffered per day while splitting
+BATCH: Final = 1 << 20  # bytes of lines that are buffered while splitting
+QUIET: Final = 8 << 20  # bytes of lines without a day's, after which it is taken to be complete
+AT_ONCE: Final = 2  # days written at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +80,26 @@ def _seal(repo: Repo, log: IO[bytes], size: int, today: str, at: Callable[[str],
     staging = repo / store.STAGING
     staging.mkdir(parents=True)
     at("staging made")
-    counts, kept, first = _split(log, size, today, staging)
-    at("lines split")
+    counts: dict[str, int] = {}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        writing: dict[str, Future[int]] = {}
+
+        def write(part: str, count: int) -> None:
+            lines = staging / f"dt={part}.jsonl"
+            writing[part] = pool.submit(parquet.write, lines, staging / f"dt={part}.parquet", count)
+
+        kept, first = _split(log, size, today, staging, write)
+        at("lines split")
+        for part in sorted(writing):
+            day = part[:10]
+            counts[day] = counts.get(day, 0) + writing[part].result()
+            (staging / f"dt={part}.jsonl").unlink()
+            at(f"parquet of {day}")
     if not counts:
         shutil.rmtree(staging)
         return Sealed({}, kept, size, 0)
-    name = f"{today}-{os.urandom(4).hex()}.parquet"
-    for day, count in counts.items():
-        lines = staging / f"dt={day}.jsonl"
-        counts[day] = parquet.write(lines, staging / f"dt={day}-{name}", count)
-        lines.unlink()
-        at(f"parquet of {day}")
-    files = {f"dt={day}-{name}": f"dt={day}/{name}" for day in counts}
+    name = f"{today}-{os.urandom(4).hex()}"
+    files = {f"dt={part}.parquet": f"dt={part[:10]}/{name}{part[10:]}.parquet" for part in sorted(writing)}
     write_json(staging / store.COMMIT, {"first": first, "files": files})
     at("commit written")
     written = sum((staging / file).stat().st_size for file in files)
@@ -129,42 +140,69 @@ def _put_in_place(repo: Repo, at: Callable[[str], None]) -> None:
 
 
 def _split(
-    log: IO[bytes], size: int, today: str, staging: Path
-) -> tuple[dict[str, int], int, dict[str, Any]]:
-    """Write each finished day's events to a file of its own, and what stays to `live.jsonl`.
+    log: IO[bytes], size: int, today: str, staging: Path, write: Callable[[str, int], None]
+) -> tuple[int, dict[str, Any]]:
+    """Stage each finished day's events in a file of its own, and what stays in `live.jsonl`.
 
-    Gives the rows by day, how many lines stay, and the first line that does not, with its offset.
+    A day that no line has spoken of for a while is told to `write`, with its rows, while the next ones are read; should
+    there be more of it, that is a part of its own. Gives how many lines stay, and the first that does not.
     """
-    counts: dict[str, int] = {}
-    buffers: dict[str, list[bytes]] = {"": []}
-    held = kept = position = 0
+    parts: dict[str, _Part] = {}  # by day
+    staying: list[bytes] = []
+    kept = position = flushed = 0
     first: dict[str, Any] = {}
+
+    def flush() -> None:
+        with (staging / "live.jsonl").open("ab") as file:
+            file.writelines(staying)
+        staying.clear()
+        for part in parts.values():
+            part.flush(staging)
+        for part in [one for one in parts.values() if position - one.touched > QUIET and not one.late]:
+            write(part.name, part.rows)
+            parts[part.name] = _Part(f"{part.name}-late", position, late=True)
+
     log.seek(0)
     while position < size and (line := log.readline()):
-        event = parquet.sealable(line)
+        event = rows.parse(line)
         day = event["ts"][:10] if event is not None else today
         row = parquet.columns(event) if event is not None and day < today else None
         if row is None:
-            buffers[""].append(line)
+            staying.append(line)
             kept += bool(line.strip())
         else:
             first = first or {"offset": position, "line": line.decode()}
-            counts[day] = counts.get(day, 0) + 1
-            buffers.setdefault(day, []).append(row)
+            if (part := parts.get(day)) is None:
+                part = parts[day] = _Part(day, position)
+            part.waiting.append(row)
+            part.touched = position
         position += len(line)
-        held += len(line)
-        if held > BATCH:
-            _flush(buffers, staging)
-            held = 0
-    _flush(buffers, staging)
-    return dict(sorted(counts.items())), kept, first
+        if position - flushed > BATCH:
+            flush()
+            flushed = position
+    flush()
+    for part in parts.values():
+        if part.rows:
+            write(part.name, part.rows)
+    return kept, first
 
 
-def _flush(buffers: dict[str, list[bytes]], staging: Path) -> None:
-    for day, lines in buffers.items():
-        with (staging / (f"dt={day}.jsonl" if day else "live.jsonl")).open("ab") as file:
-            file.writelines(lines)
-        lines.clear()
+@dataclass(slots=True)
+class _Part:
+    """The rows of a day that are being staged, or those that came after it was closed."""
+
+    name: str
+    touched: int  # offset in the log of the last of its lines
+    late: bool = False
+    rows: int = 0
+    waiting: list[bytes] = field(default_factory=list)
+
+    def flush(self, staging: Path) -> None:
+        if self.waiting:
+            with (staging / f"dt={self.name}.jsonl").open("ab") as file:
+                file.writelines(self.waiting)
+            self.rows += len(self.waiting)
+            self.waiting.clear()
 
 
 @contextmanager

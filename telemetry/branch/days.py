@@ -11,6 +11,7 @@ from typing import Any, Final
 from telemetry.branch.remote import DataBranch
 from telemetry.branch.segments import Segment
 from telemetry.read import parquet
+from telemetry.read.rows import parse
 from telemetry.read.store import each_once
 
 BATCH: Final = 200  # segments read from git at a time
@@ -55,7 +56,7 @@ def _lines(branch: DataBranch, segments: Sequence[Segment]) -> Iterator[dict[str
     """The events of plain segments; what is malformed was not pushed by us, and is nothing here."""
     for _, data in _read(branch, segments):
         for line in data.split(b"\n"):
-            if line.strip() and (event := parquet.sealable(line)) is not None:
+            if line.strip() and (event := parse(line)) is not None:
                 yield event
 
 
@@ -72,7 +73,7 @@ def _staged(events: Iterable[dict[str, Any]], scratch: Path) -> set[str]:
 
     for number, event in enumerate(events):
         day, row = event["ts"][:10], parquet.columns(event)
-        if row is None:  # too deep for any reader: it stays in its segment
+        if row is None:  # no column could hold it: it stays in its segment
             continue
         days.add(day)
         waiting[day].append(row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,28 +22,45 @@ ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips 
 def sealable(line: bytes) -> dict[str, Any] | None:
     """The event, if its columns can be given back from Parquet exactly as they were."""
     event = rows.parse(line)
-    if event is None:
-        return None
-    if any(type(event.get(name)) not in (str, type(None)) for name in rows.TEXTS):
-        return None
-    for name, kind in rows.NUMBERS.items():
-        value = event.get(name)
-        if value is None or (type(value) is int and -(2**53) <= value <= 2**53):
-            continue
-        if kind == "bigint" or type(value) is not float or not isfinite(value):
-            return None
-    return event
+    return event if event is not None and _fit([event.get(name) for name in rows.COLUMNS]) else None
 
 
 def columns(event: dict[str, Any]) -> bytes | None:
-    """The event as it goes to Parquet: known columns, and the rest as one JSON object; None where that is too deep."""
+    """The event as it goes to Parquet: known columns, and the rest as one JSON object, which is what is left of it.
+
+    None where it could not be given back as it was.
+    """
     import orjson
 
-    row = {name: event.pop(name, None) for name in rows.COLUMNS}
+    values = [event.pop(name, None) for name in rows.COLUMNS]
+    if not _fit(values):
+        return None
     try:
-        return orjson.dumps(row | {"extra": event}) + b"\n"
+        return orjson.dumps(dict(zip(rows.COLUMNS, values, strict=True)) | {"extra": event}) + b"\n"
     except TypeError:  # nested hundreds deep
         return None
+
+
+def _fit(values: list[Any]) -> bool:
+    """Whether columns hold these values without loss."""
+    shape = tuple(map(type, values))
+    if (numbers := _numbers(shape)) is None:
+        return False
+    for at in numbers:
+        value = values[at]
+        if not (-(2**53) <= value <= 2**53 if shape[at] is int else isfinite(value)):
+            return False
+    return True
+
+
+@lru_cache(maxsize=1000)  # rows of one program are of a few shapes, and there are millions of them
+def _numbers(shape: tuple[type, ...]) -> tuple[int, ...] | None:
+    """At which places values of these types are numbers; None if a column cannot hold its value."""
+    for name, kind in zip(rows.COLUMNS, shape, strict=True):
+        holds = {"double": (int, float), "bigint": (int,)}.get(rows.NUMBERS.get(name, ""), (str,))
+        if kind not in (type(None), *holds):
+            return None
+    return tuple(at for at, kind in enumerate(shape) if kind in (int, float))
 
 
 def write(lines: Path, target: Path, count: int) -> int:
@@ -50,7 +68,7 @@ def write(lines: Path, target: Path, count: int) -> int:
     import duckdb
 
     source, written = rows.quoted(str(lines)), rows.quoted(str(target))
-    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 2}) as con:
+    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 1}) as con:
         con.execute("set enable_progress_bar = false")
         found = _copied(con, source, written, "*")
         if found[0] == count and found[-1] < count:
@@ -69,7 +87,7 @@ def _copied(con: DuckDBPyConnection, lines: str, target: str, what: str) -> tupl
     columns = ", ".join(f"{name}: '{kind}'" for name, kind in (rows.COLUMNS | {"extra": "json"}).items())
     con.execute(
         f"copy (select {what} from read_json({lines}, format='newline_delimited', columns={{{columns}}},"
-        f" maximum_object_size={LINE_BUFFER})) to {target} (format parquet, compression zstd, compression_level 9,"
+        f" maximum_object_size={LINE_BUFFER})) to {target} (format parquet, compression zstd,"
         f" row_group_size {ROW_GROUP}, kv_metadata {{note: {rows.quoted(ONCE)}}})"
     )
     counted = "count(*), count(event_id), count(ts), count(distinct event_id)"

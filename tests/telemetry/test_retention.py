@@ -68,6 +68,19 @@ def mixed_log() -> list[str]:
     return sorted(row["event_id"] for row in rows)
 
 
+def test_a_day_that_is_written_while_others_are_read_may_still_get_rows(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 1)
+    monkeypatch.setattr(retention, "QUIET", 2_000)
+    second = [line(event_id=f"b{n}", ts="2026-10-02T12:00:00.000Z") for n in range(9)]
+    write(line(event_id="a1"), *second, line(event_id="a1"), line(event_id="a2"), *second[:1])
+    done = retention.seal(here(), TODAY)
+    assert sealed_files(root) == ["dt=2026-10-01", "dt=2026-10-01", "dt=2026-10-02"]
+    assert done.rows_by_day == {"2026-10-01": 3, "2026-10-02": 9}
+    assert ids() == ["a1", "a2", *(f"b{n}" for n in range(9))]
+
+
 def test_finished_days_move_and_today_stays(root: Path) -> None:
     expected = mixed_log()
     done = retention.seal(here(), TODAY)
