@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 CURVES = 100  # comparisons whose evidence is worked out again, the newest
 MOST_CHECKED = 50_000_000  # bytes of a live log that is held to its schema for a page
 RECENT = 30  # days of rows behind the figures by case and by day
+_PAIR = re.compile(r"[\w-]{1,64}", re.ASCII)
 _REMOTE = re.compile(
     r"^(?:https://(?:[^@/\s]+@)?|git@|ssh://git@)(github\.com)[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?$"
 )
@@ -193,6 +194,8 @@ class Facts:
             if line.run_type != "ab_test":
                 continue
             for row in line.listed("comparisons"):
+                if not _PAIR.fullmatch(str(row.get("pair"))):  # it names a page; a line may say anything
+                    continue
                 before = found.pop(str(row.get("pair")), None)
                 said = row.get("spend")
                 spend = said if isinstance(said, dict) else {}

@@ -205,12 +205,23 @@ def test_hostile_text_is_only_text(lived: Path, tmp_path: Path) -> None:
     issue = {"id": "x", "title": EVIL, "evidence": EVIL, "severity": EVIL}
     critique = {"critiques": [{"target_agent": "watcher", "issues": [issue]}]}
     world.put(clone, "meta/reports/cross_critiques.json", critique)
+    compared = {"pair": f"../../{EVIL}", "prompt": EVIL, "variant": EVIL, "verdict": "continue", "why": EVIL}
+    told = {"agents": {EVIL: {"passed": 1, "counted": 2}}, "comparisons": [compared]}
+    lines = [{"ts": "2026-11-18T04:00:00Z", "summary": told, "metadata": {"provider": EVIL}}]
+    world.put(
+        clone,
+        HISTORY,
+        "".join(json.dumps({**lines[0], "run_type": one}) + "\n" for one in ("eval", "ab_test")),
+    )
     world.git(clone, "checkout", "-q", "-B", "meta/prompt-proposals")
     world.put(clone, "agents/prompts/variants/watcher/Z.md", "x")
     world.git(clone, "add", "-A")
     world.git(clone, "commit", "-q", "-m", EVIL)
     world.git(clone, "checkout", "-q", "main")
-    for page in built(clone).rglob("*.html"):
+    before = set(tmp_path.parent.rglob("*"))
+    site = built(clone)
+    assert all(site in path.parents or path == site for path in set(tmp_path.parent.rglob("*")) - before)
+    for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert "<script>alert" not in text, page
         assert "<img src=x" not in text, page
