@@ -140,6 +140,7 @@ def load_terms(text: str) -> Any:
 MAX_DEPTH = (
     200  # of nested YAML: its fast loader recurses in C, and a few ten thousand levels end the process
 )
+MAX_VALUES = 1_000_000  # of a document: a few lines of aliases of aliases are more than anybody lives to read
 _BRACKET = re.compile(r"[\[\]{}]")
 _BLOCKS = re.compile(rf"(?m)^ {{{MAX_DEPTH}}}|(?:[-?:][ \t]+){{{MAX_DEPTH}}}")
 
@@ -154,13 +155,28 @@ def _too_deep(text: str) -> bool:
     return _BLOCKS.search(text) is not None
 
 
+def _written_out(value: Any, known: dict[int, float]) -> float:
+    """How many values a document holds if every alias is what it stands for; one within itself never ends."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = math.inf
+        inner = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_written_out(one, known) for one in inner)
+    return known[id(value)]
+
+
 def _loaded(text: str | bytes, by: Any) -> Any:
     import yaml
 
-    if _too_deep(text if isinstance(text, str) else text.decode(errors="replace")):
+    written = text if isinstance(text, str) else text.decode(errors="replace")
+    if _too_deep(written):
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     try:
-        return yaml.load(text, Loader=by)
+        value = yaml.load(text, Loader=by)
+        if "*" in written and _written_out(value, {}) > MAX_VALUES:
+            raise ValueError(f"more than {MAX_VALUES:,} values when its aliases are written out")
+        return value
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -93,3 +94,15 @@ def test_yaml_that_would_end_the_process_is_refused_in_one_line(text: str) -> No
 def test_json_nested_too_deep_is_a_bad_value_like_any_other() -> None:
     with pytest.raises(ValueError, match="nested too deep"):
         load_json("[" * 100_000)
+
+
+BOMB = "a: &a [x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 4)}]\n" for a, b in pairwise("abcdefghijkl")
+)
+
+
+@pytest.mark.parametrize("text", [BOMB, "a: &a [*a]\n", "a: &a {b: *a}\n"])
+def test_aliases_that_would_never_end_when_written_out_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="values when its aliases are written out"):
+        load_yaml(text)
+    assert load_yaml("a: &x [1]\nb: *x\n") == {"a": [1], "b": [1]}

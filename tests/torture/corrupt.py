@@ -22,6 +22,7 @@ from tests.worlds import children
 
 WANTED = 1000
 DEEP = 900
+ENDLESS_S = 60  # of computing; a whole night takes five
 Spoil = Callable[[Path, random.Random], None]
 Command = tuple[str, tuple[str, ...]]
 VALUES: tuple[Any, ...] = (
@@ -229,8 +230,10 @@ def run(
                 if name == lived.PENDING:
                     shutil.copyfile(root.parent / Path(name).name, root / name)
                 KINDS[kind](root / name, random.Random(number))
-                ended = children.run(lambda root=root, command=command: lived.call(root, *command))  # type: ignore[misc]
+                ended = children.run(
+                    lambda root=root, command=command: lived.call(root, *command), cpu_s=ENDLESS_S
+                )  # type: ignore[misc]
             if ended.traceback or ended.code not in (0, 1, 2, 3):
                 faults.append(f"{' '.join((command[0], *command[1]))}: {name}: {kind} ({number}): "
-                              f"{ended.traceback or ended.code}")  # fmt: skip
+                              f"{ended.traceback or ('endless' if ended.killed else ended.code)}")  # fmt: skip
     return [Figure("corrupted config and state files", done - len(faults), done, wanted, tuple(faults))]

@@ -44,16 +44,18 @@ def run(
     at_step: int | None = None,
     after_s: float | None = None,
     file_bytes: int | None = None,
+    cpu_s: int | None = None,
 ) -> Ended:
     """Do the work in a child: killed (SIGKILL) at its n-th step outwards, or after a while, if it lives that long.
 
     `file_bytes` is the size at which no file grows any further: a full disk, for who has no disk to fill.
+    `cpu_s` are the seconds of computing after which it is taken for endless, and killed.
     """
     with tempfile.TemporaryFile() as said:
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
-            _work(work, said.fileno(), at_step, file_bytes)
+            _work(work, said.fileno(), at_step, file_bytes, cpu_s)
         if after_s is not None:
             time.sleep(after_s)
             os.kill(child, signal.SIGKILL)
@@ -63,7 +65,9 @@ def run(
         return Ended(code, said.read().decode(errors="replace"))
 
 
-def _work(work: Callable[[], object], said: int, at_step: int | None, file_bytes: int | None) -> None:
+def _work(
+    work: Callable[[], object], said: int, at_step: int | None, file_bytes: int | None, cpu_s: int | None
+) -> None:
     os.setpgid(0, 0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(said, 2)
@@ -75,6 +79,8 @@ def _work(work: Callable[[], object], said: int, at_step: int | None, file_bytes
         if file_bytes is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+        if cpu_s is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
         answer = work()
         code = answer if isinstance(answer, int) else 0
     except BaseException:
