@@ -30,13 +30,8 @@ if TYPE_CHECKING:
     from telemetry.record.pricing import Override
 
 ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
-_ASKED = (
-    "timeout_s",
-    "max_tokens",
-    "temperature",
-    "concurrency",
-    "context_tokens",
-)  # flags of the same names
+# Flags of the same names.
+_ASKED = ("timeout_s", "max_tokens", "temperature", "concurrency", "context_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +50,8 @@ class ModelOptions:
     seed: int = 0
     offline_noise: float = 0.0
     price: Override | None = None
-    cache: bool | None = (
-        None  # keep answers and use those kept: True any, None those at temperature 0, False none
-    )
+    # Keep answers and use those kept: True any, None those at temperature 0, False none.
+    cache: bool | None = None
     evals: bool = False  # only they use kept answers: an A/B test asks
     usual: ModelSettings = UNSAID  # the manifest's `model:`
     others: tuple[ModelSettings, ...] = ()  # and those of its agents

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
 RESULT = RESULTS / "drift.json"
 LOOK_BACK = timedelta(days=365)
-STANDS = timedelta(
-    days=30
-)  # an alarm, after the night that found it; then the lower level is what one is used to
+# An alarm, after the night that found it; then the lower level is what one is used to.
+STANDS = timedelta(days=30)
 MOSTLY = 0.5  # share of the whole change that a kind of case has to hold to be named
 MIN_OF_KIND = 3  # cases
 NEAR = 3  # rounds from the change within which another model is named with it: its night is an estimate

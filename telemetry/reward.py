@@ -30,9 +30,8 @@ SIGNALS: Final[Mapping[str, float]] = {
     "risk_score": 100.0,
     "|daily_change|": 0.10,  # a move of 10 % in a day
 }
-UNKNOWN_KIND = (
-    0.1  # to a caller who must have a number: an output that says something, but nothing we can weigh
-)
+# To a caller who must have a number: an output that says something, but nothing we can weigh.
+UNKNOWN_KIND = 0.1
 MOST = 50  # signals kept per row: a row stays small whatever an agent returns
 LONGEST = 80  # characters of one of them
 

@@ -30,9 +30,8 @@ LONGEST_FIRST = (
 )
 _FOREIGN = ("OPENAI_", "GITHUB_", "RATCHET_", "TELEMETRY_", "OTEL_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
-os.environ["PYTHONDONTWRITEBYTECODE"] = (
-    "1"  # a script that a test rewrites within a second is run as it is now
-)
+# A script that a test rewrites within a second is run as it is now.
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 os.environ["GIT_TEMPLATE_DIR"] = ""  # no sample hooks in the hundreds of small repositories
 
 

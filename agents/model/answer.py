@@ -60,9 +60,8 @@ class Contract:
     text: str
     fits: Callable[[Any], bool] | None
     is_object: bool  # the answer is an object: what response formats of endpoints can express
-    strict: (
-        Mapping[str, Any] | None
-    )  # as strict mode takes it: the rest is checked here; None if it takes none of it
+    # As strict mode takes it: the rest is checked here; None if it takes none of it.
+    strict: Mapping[str, Any] | None
 
 
 ANY_JSON = Contract(None, "", None, is_object=False, strict=None)

@@ -150,9 +150,8 @@ def _asked(call: Mapping[str, str]) -> dict[str, Any]:
     return {"id": call["id"], "type": "function", "function": function}
 
 
-running_model: ContextVar[Model | None] = ContextVar(
-    "model", default=None
-)  # of the agent that is running, if any
+# Of the agent that is running, if any.
+running_model: ContextVar[Model | None] = ContextVar("model", default=None)
 
 
 @contextmanager

@@ -98,9 +98,8 @@ class Wire:
         session = aiohttp.ClientSession(
             connector=connector,
             headers=_headers(api_key, at),
-            timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=CONNECT_TIMEOUT_S
-            ),  # the rest is the caller's
+            # The rest is the caller's.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             auto_decompress=False,  # the limit counts what will be held
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=_proxy(at),

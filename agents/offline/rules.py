@@ -61,9 +61,8 @@ class Rules:
 
     def read_by(self, analyst: Analyst) -> Rules:
         """These rules with that analyst's table of keys."""
-        bound: Rules = self._once(
-            id(analyst.keys), lambda: replace(self, keys=analyst.keys)
-        )  # it keeps the table
+        # It keeps the table.
+        bound: Rules = self._once(id(analyst.keys), lambda: replace(self, keys=analyst.keys))
         return bound
 
     def number(self, key: str) -> float:
@@ -206,9 +205,8 @@ class Analyst:
     keys: Mapping[str, Key] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
     payload: str = ""
-    subject: tuple[str, str, str] | None = (
-        None  # list in the payload, what names an entry there, in the answer
-    )
+    # List in the payload, what names an entry there, in the answer.
+    subject: tuple[str, str, str] | None = None
 
     def answer(self, rules: Rules, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The judgement, with the table's defaults where the rules do not say."""

@@ -22,9 +22,8 @@ from telemetry.edge.files import write_atomic
 
 USER_AGENT: Final = "ratchet/0.1 (scheduled agents; one request per source and run)"
 TRY_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
-LONGEST_PAUSE_S: Final = (
-    6.0  # GDELT asks for five seconds between requests; who wants more gets no second try
-)
+# GDELT asks for five seconds between requests; who wants more gets no second try.
+LONGEST_PAUSE_S: Final = 6.0
 
 T = TypeVar("T")
 
@@ -37,9 +36,8 @@ class Web:
     timeout_s: float = 15.0  # for the whole answer, not only for the first byte
     max_bytes: int = 4_000_000
     pause_s: float = 1.0  # before the second and last try, unless the server names another
-    same_host: bool = (
-        False  # whether to follow a redirect only to the host that was asked, never back to plain http
-    )
+    # Whether to follow a redirect only to the host that was asked, never back to plain http.
+    same_host: bool = False
 
     def get(self, url: str, parse: Callable[[bytes], T], keep_s: float = 0.0) -> T:
         """The parsed document, from the cache if it is younger than `keep_s`."""

@@ -157,9 +157,8 @@ def _latency(champion: Sequence[Trial], challenger: Sequence[Trial], limit: floa
         return Guardrail("p95 latency", shown, "unknown", True)
     change = after / before - 1
     n = len(champion)
-    rank = math.ceil(
-        (1 - TAIL) * n + SURE_Z * math.sqrt(TAIL * (1 - TAIL) * n)
-    )  # upper bound of the p95, by order
+    # Upper bound of the p95, by order.
+    rank = math.ceil((1 - TAIL) * n + SURE_Z * math.sqrt(TAIL * (1 - TAIL) * n))
     surely = sorted(t.latency_ms for t in champion)[min(rank, n) - 1]
     most = max(surely * (1 + limit), surely + LATENCY_SLACK_MS)
     slow = wilson(sum(t.latency_ms > most for t in challenger), len(challenger), SURE_Z) or (0.0, 1.0)

@@ -52,9 +52,8 @@ AGENT_FLOOR = -0.02
 WORSE_Z = 1.28  # one-sided 90 %: harm to one agent has to be seen more easily than a gain
 # (from round, a mean of at most, less this many standard errors): hopeless. Tuned for 365 challengers a year.
 HOPELESS = ((1, 0.01, 1.2), (2, 0.01, 0.8), (3, 0.01, 0.45), (6, 0.015, 0.35))
-ARCHIVE_Z = (
-    2.0  # times as many, where the archive is looked at too: a second look is a second chance to be dropped
-)
+# Times as many, where the archive is looked at too: a second look is a second chance to be dropped.
+ARCHIVE_Z = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,9 +73,8 @@ class Comparison:
             ),
             plan.evidence.archive(),
         )
-        self.lost: set[tuple[str, str]] = (
-            set()
-        )  # cases on which an arm had no answer for reasons of infrastructure
+        # Cases on which an arm had no answer for reasons of infrastructure.
+        self.lost: set[tuple[str, str]] = set()
         self.seen: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
         self.fresh: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
         self.took: dict[

@@ -48,9 +48,8 @@ class Night:
 
     prompts: tuple[str, ...] = ()
     models: tuple[str, ...] = ()  # only these are compared, with those that the agents ask now
-    variant: str = (
-        ""  # of these prompts: the models are compared under this text, beside the champion under its own
-    )
+    # Of these prompts: the models are compared under this text, beside the champion under its own.
+    variant: str = ""
     only: Literal["", "prompts", "models"] = ""  # empty: prompts, and the manifest's `challenger_models`
     settings: dict[str, Any] = field(default_factory=dict)
     ask: ModelOptions = field(default_factory=ModelOptions)

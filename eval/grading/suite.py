@@ -33,9 +33,8 @@ SCHEMA = Path(__file__).parents[1] / "suite.schema.json"
 Split = Literal["tune", "holdout", "fresh"]
 HALVES: Final[tuple[Split, ...]] = ("tune", "holdout")
 FRESH: Final = "fresh"
-BY_ANSWER: Final = frozenset(
-    {"corrected", "disagreement"}
-)  # tags of what was picked for what the live text said
+# Tags of what was picked for what the live text said.
+BY_ANSWER: Final = frozenset({"corrected", "disagreement"})
 SETTLED_AFTER: Final = 90  # days: no promotion that a case of that age could test is looked at any more
 
 
@@ -49,9 +48,8 @@ class Case:
     tags: tuple[str, ...] = ()
     threshold: float = 1.0
     family: str = ""  # the id, where none is named
-    hash: str = field(
-        default="", compare=False
-    )  # of its line: scores of another text are not paired with these
+    # Of its line: scores of another text are not paired with these.
+    hash: str = field(default="", compare=False)
     since: str = ""  # the day it came in, where that is known
     fresh: bool = False
     note: str = ""  # what a person said of it

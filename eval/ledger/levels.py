@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 
 ODDS = 20.0  # against an alarm within a year in which nothing changed
 NIGHTS = 365
-BETS = (
-    (0.02, 0.2),
-    (0.06, 0.0),
-    (0.1, 0.4),
-)  # (share of what passed that breaks, share of odds that the rest loses)
+# Share of what passed that breaks, share of odds that the rest loses.
+BETS = ((0.02, 0.2), (0.06, 0.0), (0.1, 0.4))
 PRIOR = 0.5  # pseudo-counts of either outcome: no case is certain before it was asked
 STEADY = 2  # passes alike before a suite counts as deterministic
 

@@ -22,13 +22,8 @@ is-html is-refusal is-sql is-valid-function-call is-valid-openai-function-call i
 javascript latency levenshtein llm-rubric max-score meteor model-graded-closedqa model-graded-factuality moderation
 perplexity perplexity-score pi python rouge-n ruby search-rubric select-best similar tool-call-f1 webhook word-count
 """  # types that have no counterpart here
-_CHANGING: Final = (
-    "transform",
-    "contextTransform",
-    "config",
-    "provider",
-    "rubricPrompt",
-)  # what is compared, or how
+# What is compared, or how.
+_CHANGING: Final = ("transform", "contextTransform", "config", "provider", "rubricPrompt")
 
 Grader = dict[str, Any]
 

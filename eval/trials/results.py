@@ -121,10 +121,8 @@ class Sums:
     """An agent's trials as they are added up: numbers only, so that a large suite takes little memory."""
 
     def __init__(self, cases: Mapping[str, Case]) -> None:
-        self.cases, self.of_nothing = (
-            cases,
-            passing(cases.values(), []),
-        )  # the latter: what an empty answer passes
+        # The latter: what an empty answer passes.
+        self.cases, self.of_nothing = cases, passing(cases.values(), [])
         self.seen = self.passed = self.empty = self.unpriced = self.called = self.mandatory = 0
         self.errors: Counter[str] = Counter()
         self.own_errors: Counter[str] = Counter()

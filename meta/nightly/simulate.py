@@ -29,12 +29,8 @@ from telemetry.edge.git import git
 
 CURVE = Path("telemetry/charts/nights.json")
 PICTURE = Path("telemetry/charts/nights.png")
-SIMULATED = (
-    "evals",
-    "A/B",
-    "critiques",
-    "proposals",
-)  # what changes prompts; the world stands still meanwhile
+# What changes prompts; the world stands still meanwhile.
+SIMULATED = ("evals", "A/B", "critiques", "proposals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +113,8 @@ def _run(root: Path, args: argparse.Namespace, options: Sequence[str], seed: int
 
 def _one_night(copy: Path, args: argparse.Namespace, options: Sequence[str], night: int) -> None:
     stage = InPlace(copy)
-    today = datetime.now(UTC).date() + timedelta(
-        days=night
-    )  # a prompt that rests is due again some nights later
+    # A prompt that rests is due again some nights later.
+    today = datetime.now(UTC).date() + timedelta(days=night)
     for step in steps(options, replay=False):
         if step.name not in SIMULATED:
             continue

@@ -19,21 +19,13 @@ from telemetry.edge import files
 from telemetry.edge.errors import BadInput
 from telemetry.edge.git import GitRefused, git
 
-IDENTITY = (
-    "-c",
-    f"user.name={branches.NAME}",
-    "-c",
-    f"user.email={branches.MAIL}",
-)  # where git knows no other
+# Where git knows no other.
+IDENTITY = ("-c", f"user.name={branches.NAME}", "-c", f"user.email={branches.MAIL}")
 NIGHT = files.SCRATCH / "night"
 TREE = NIGHT / "tree"
 FOLDERS = (files.SEALED, files.CHARTS, files.OUTPUTS, files.RESULTS, files.SCRATCH)
-FILES = (
-    files.EVENTS,
-    files.TEXTS,
-    files.HISTORY,
-    files.REFUSALS,
-)  # the summary is replaced as a whole, so a link to it would be replaced too
+# The summary is replaced as a whole, so a link to it would be replaced too.
+FILES = (files.EVENTS, files.TEXTS, files.HISTORY, files.REFUSALS)
 
 
 class InPlace:

@@ -31,9 +31,8 @@ DATA_BYTES = 4 << 30
 OPEN_FILES = 4096
 PROCESSES = 512
 MEMORY_BYTES = 8 << 30
-SPARE = (
-    0.02  # of the machine's memory, which nobody may take: what the kernel keeps for us counts for no process
-)
+# Of the machine's memory, which nobody may take: what the kernel keeps for us counts for no process.
+SPARE = 0.02
 DISK_BYTES = 1 << 30  # a full test run writes about a third of it
 DISK_FILES = 400_000
 RETURNED_BYTES = 64 << 20
@@ -43,10 +42,11 @@ HEARD = (signal.SIGCHLD, signal.SIGTERM)  # and what it hears meanwhile
 NOBODY = 65534
 TREE, HOME = "/tree", "/home/nobody"
 PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+# Of /etc.
 SETTINGS = (
     *("passwd", "group", "nsswitch.conf", "hosts", "localtime", "timezone", "mime.types", "fonts"),
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl", "pki", "ca-certificates"),
-)  # of /etc
+)
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 _CLONE = {"user": 0x10000000, "mount": 0x20000, "net": 0x40000000, "pid": 0x20000000, "ipc": 0x8000000}

@@ -22,9 +22,8 @@ from telemetry.edge.records import load_json
 
 CRITIQUES = REPORTS / "cross_critiques.json"
 MAX_FILE_BYTES = 8_000_000
-MAX_CHARS = (
-    2_000  # of a change or a reason; a longer one is refused, not cut: half an instruction is another one
-)
+# Of a change or a reason; a longer one is refused, not cut: half an instruction is another one.
+MAX_CHARS = 2_000
 MAX_TRIAGED = 50  # findings in one question to the meta agent
 PRIORITIES = ("P0", "P1", "P2")
 

@@ -76,9 +76,8 @@ class Drafter:
         self.meter = self.model = Meter(self.model)
         self.memory = Memory(self.repo, model_identity(self.model)["model"])
         self.earlier = searches.earlier(self.repo, model_identity(self.model))
-        self.gepa = (
-            self.manifest.proposer == "gepa" and not self.free
-        )  # without a key there is nobody to rewrite
+        # Without a key there is nobody to rewrite.
+        self.gepa = self.manifest.proposer == "gepa" and not self.free
         self.today = self.options.today or datetime.now(UTC).date()
         self.critiques = findings(self.repo)
         self._suites = Suites(self.repo)

@@ -77,9 +77,8 @@ class Proposed:
     lines_added: int
     lines_removed: int
     diff: str
-    built_on: str = (
-        ""  # the winner that it was made from, while that is not merged; empty: made from the champion
-    )
+    # The winner that it was made from, while that is not merged; empty: made from the champion.
+    built_on: str = ""
     calls: int | None = None  # of a model, to find it ...
     cost_usd: float | None = None  # ... and what they cost; None is unknown
 

@@ -24,9 +24,8 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 
 OVERTAKEN: Final = "<!-- ratchet: overtaken -->"  # begins the comment with which automation closes its own
-LATEST: Final = (
-    20  # pull requests of a branch that are looked at: each was read the night after it was closed
-)
+# Pull requests of a branch that are looked at: each was read the night after it was closed.
+LATEST: Final = 20
 REJECT: Final = "/ratchet reject "
 HARVEST: Final = "new_cases"
 _CASE: Final = re.compile(r'"id":"([a-z0-9][a-z0-9_.-]{2,79})"')

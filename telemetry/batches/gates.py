@@ -111,11 +111,8 @@ GATES: Final = (
     Gate("missing-text", ERROR, _texts),
     Gate("success", WARNING, _finished),
 )
-DUPLICATE, PRIVACY, LEDGER = (
-    "duplicate",
-    "privacy-compliance",
-    "exported-before",
-)  # looked at by who picks and writes
+# Looked at by who picks and writes.
+DUPLICATE, PRIVACY, LEDGER = "duplicate", "privacy-compliance", "exported-before"
 
 
 class Report:

@@ -34,9 +34,8 @@ LOGS: Final = ("events", *LINES, "texts")
 COLD: Final = "cold"  # what days come to, by kind of sum, instead of their rows; no run brings it
 MAX_BYTES: Final = 50 << 20  # of one segment; a run that logs more has gone wrong
 CLOCKS: Final = timedelta(minutes=10)  # how far two machines' clocks may lie apart
-BRANCH_SOURCE: Final = (
-    "branch/"  # rows of a run on another branch: kept, shown on demand, they decide nothing
-)
+# Rows of a run on another branch: kept, shown on demand, they decide nothing.
+BRANCH_SOURCE: Final = "branch/"
 _PATH: Final = re.compile(
     rf"({'|'.join((*LOGS, COLD))})/dt=(\d{{4}}-\d{{2}}-\d{{2}})/[A-Za-z0-9._-]{{1,200}}\.(jsonl|parquet)"
 )

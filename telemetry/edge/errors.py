@@ -2,11 +2,8 @@
 
 import errno
 
-NO_ROOM = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-)  # the disk, somebody's share of it, or the limit of one file
+# The disk, somebody's share of it, or the limit of one file.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class BadInput(Exception):

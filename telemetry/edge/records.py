@@ -137,9 +137,8 @@ def load_terms(text: str) -> Any:
     return _loaded(text, _terms())
 
 
-MAX_DEPTH = (
-    200  # of nested YAML: its fast loader recurses in C, and a few ten thousand levels end the process
-)
+# Of nested YAML: its fast loader recurses in C, and a few ten thousand levels end the process.
+MAX_DEPTH = 200
 MAX_VALUES = 1_000_000  # of a document: a few lines of aliases of aliases are more than anybody lives to read
 _BRACKET = re.compile(r"[\[\]{}]")
 _BLOCKS = re.compile(rf"(?m)^ {{{MAX_DEPTH}}}|(?:[-?:][ \t]+){{{MAX_DEPTH}}}")

@@ -36,9 +36,8 @@ COLD_SUMS: Final = ("cells", "field", "latency")  # inputs of which only the has
 LARGE: Final = 24 << 20  # bytes of sealed days, some 800,000 rows, from which on their sums are kept
 AT_ONCE: Final = 2  # files summed up at a time
 BUCKETS: Final = 256
-STEP: Final = (
-    1.055  # between two buckets of latency, from 1 ms to a quarter of an hour: values are known to 3 %
-)
+# Between two buckets of latency, from 1 ms to a quarter of an hour: values are known to 3 %.
+STEP: Final = 1.055
 
 CELLS_SQL: Final = """
 select

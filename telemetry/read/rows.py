@@ -49,9 +49,8 @@ COLUMNS: Final = {"ts": "timestamp"} | dict.fromkeys(TEXTS, "varchar") | NUMBERS
 ELSEWHERE: Final = "branch/"  # how the source of a row begins whose run was started from another branch
 
 LAST_N: Final = 5000  # runs; some weeks of a handful of agents, and read in a blink
-MAX_LINE: Final = (
-    16 << 20
-)  # bytes; no row is a thousandth of that, and the engine would give up at twice as much
+# Bytes; no row is a thousandth of that, and the engine would give up at twice as much.
+MAX_LINE: Final = 16 << 20
 TAIL_BLOCK: Final = 1 << 20  # bytes read at a time from the end of the log
 # Looking for the last N this many lines back without finding them, a full scan is the faster way.
 TAIL_PATIENCE: Final = 100_000

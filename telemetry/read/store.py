@@ -52,9 +52,8 @@ MEMORY: Final = "TELEMETRY_MEMORY"  # sets what DuckDB may use, e.g. 2GB; beyond
 LEAST_MEMORY, MOST_MEMORY, SHARE = 180 << 20, 1 << 30, 64  # bytes, and one part in so many of the machine's
 IN_MEMORY: Final = 64 << 20  # bytes of a live log that is kept in memory; a larger one on disk
 ADDED: Final = "input_hash"  # the column that days sealed earlier do not have
-ONCE: Final = (
-    "ratchet: each event_id once"  # in the footer of a sealed file that was looked through for repeats
-)
+# In the footer of a sealed file that was looked through for repeats.
+ONCE: Final = "ratchet: each event_id once"
 LINE_BUFFER: Final = 2 << 20  # bytes; DuckDB holds a few per thread, and grows them up to 32 MiB a line
 
 
@@ -188,9 +187,8 @@ def _kept(con: DuckDBPyConnection, sql: str, size: int) -> str:
     return f"{place}.kept"
 
 
-_KEY: Final = (
-    "cast(ts as date) as key_day, hash(event_id) as key_id"  # what the same row has when it comes again
-)
+# What the same row has when it comes again.
+_KEY: Final = "cast(ts as date) as key_day, hash(event_id) as key_id"
 
 
 def _drop_repeats(con: DuckDBPyConnection, table: str, sealed: Sequence[Path]) -> int:

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelPrice, PriceCalculation
 
 KEPT = SCRATCH / "prices.json"
-Rate = tuple[
-    tuple[int, float], ...
-]  # USD per million tokens of a call with more tokens in than that; the last counts
+# USD per million tokens of a call with more tokens in than that; the last counts.
+Rate = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,9 +97,8 @@ async def instrument_agent_call_async(
     problem: BaseException | None = None
     try:
         output = await fn()
-        strength = read.strength(
-            output
-        )  # a function of the user's own, maybe: what it raises is told on the row
+        # A function of the user's own, maybe: what it raises is told on the row.
+        strength = read.strength(output)
     except BaseException as raised:
         problem = raised
         raise

@@ -33,9 +33,8 @@ class World:
     effect: float | Effect = 0.0
     cases: int = 120
     difficulty: tuple[float, float] = DIFFICULTY
-    by_case: float = (
-        0.0  # standard deviation of the effect between cases, its mean over the cases left as it is
-    )
+    # Standard deviation of the effect between cases, its mean over the cases left as it is.
+    by_case: float = 0.0
     by_family: float = 0.0
     families: int = 20
     agents: int = 1
