@@ -94,7 +94,6 @@ def _chosen(manifest: Manifest, args: argparse.Namespace) -> list[AgentSpec]:
 
 async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: argparse.Namespace) -> int:
     from agents.domain import domain_of
-    from agents.routing.models import open_router
     from agents.run import order
     from agents.run.inputs import Inputs
     from agents.run.replay import planned, replay
@@ -116,7 +115,11 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
         _check_day(args.as_of, order.watchers(chosen), inputs)
     plan = planned(chosen, args.replay, inputs) if args.replay else []
     tell = _counter(len(plan)) if args.replay else _tell
-    pick = None if args.replay else open_router(repo, chosen, random.SystemRandom().random)
+    pick = None
+    if not args.replay and any(spec.models for spec in chosen):
+        from agents.routing.models import open_router
+
+        pick = open_router(repo, chosen, random.SystemRandom().random)
     runner = Runner(prompts, model, inputs, args.timeout_s, None if args.quiet else tell, pick)
     async with contextlib.aclosing(model):
         if args.replay:

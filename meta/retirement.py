@@ -31,7 +31,7 @@ from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, RESULTS, Repo, here, write_atomic
-from telemetry.edge.records import made, plain
+from telemetry.edge.records import made, plain, read_json
 from telemetry.logger import FIELD, SOURCES
 from telemetry.read.field import USEFUL_SIGNAL, WINDOW
 
@@ -63,7 +63,6 @@ def load_events(
 
 def grades_of(repo: Repo) -> Grades:
     """How agents did when their suite was last run, by name."""
-    from meta.evidence.known import read_json
 
     def graded(agent: str) -> Graded | None:
         summary = (read_json(repo, RESULTS / f"{agent}.json") or {}).get("summary")

@@ -10,7 +10,6 @@ from typing import Any, Final
 from agents.base import in_thread
 from agents.domain import IMPROVING, Domain
 from agents.manifest import AgentSpec
-from agents.sources.named import open_feed
 from agents.sources.source import Files, Source, SourceError, open_files
 from telemetry.edge.files import Repo
 from telemetry.edge.records import input_hash
@@ -57,6 +56,8 @@ class Inputs:
     def source(self, spec: AgentSpec) -> Source:
         """Where this agent's inputs come from."""
         if spec.feed is not None:
+            from agents.sources.named import open_feed
+
             return self._feeds.setdefault(repr(spec.feed), open_feed(spec.feed, self.repo.root))
         known = self.domain.open_source is None or spec.inputs in self.domain.inputs
         return self._usual if known else self._feeds.setdefault("files", Files(self.repo.root))

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, zip_longest
-from pathlib import Path
 from typing import Any
 
 from agents.manifest import AgentSpec
 from eval.grading.suite import BY_ANSWER, Suite, load_suite
 from eval.ledger.remarks import Remark
 from eval.trials.results import result_rows
-from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo, read_again
-from telemetry.edge.records import load_json
+from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo
+from telemetry.edge.records import read_json
 
 MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
 
@@ -134,12 +133,3 @@ def figures(summary: Mapping[str, Any], agent: str, names: Sequence[str]) -> dic
     found = by_agent.get(agent) if isinstance(by_agent, dict) else summary
     known = found if isinstance(found, dict) else {}
     return {name: known[name] for name in names if known.get(name) is not None}
-
-
-def read_json(repo: Repo, path: str | Path) -> dict[str, Any] | None:
-    """A JSON object below the root; None if there is none to be read."""
-    try:
-        value = load_json(read_again(repo / path))
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None

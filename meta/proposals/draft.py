@@ -19,7 +19,7 @@ from eval.ab.memory import Memory
 from eval.grading.suite import Suite, Suites
 from eval.ledger.provenance import model_identity
 from eval.ledger.remarks import remarks
-from meta.evidence.known import findings, read_json, tune_results, words
+from meta.evidence.known import findings, tune_results, words
 from meta.proposals import ask as proposer
 from meta.proposals import checks, search, searches
 from meta.proposals.contenders import Contenders, contenders
@@ -30,6 +30,7 @@ from meta.proposals.report import Proposed, Rates, Tune
 from meta.proposals.screen import Mark, Marks, Screen, TrialScreen, Unit
 from meta.proposals.search import Climb, Effort, Proposal
 from meta.proposals.searches import Meter, Search
+from telemetry.edge.records import read_json
 
 MAX_WAITING = 2  # challengers of one prompt that were not tested yet: more would only split the evidence
 LEAST_MENDED = 4  # cases: less can hardly be proved on as many unseen ones

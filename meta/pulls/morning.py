@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 from agents.texts.variants import name_of
 from eval.ledger.provenance import history
-from meta.evidence.known import read_json
 from meta.publish.kinds import KINDS
 from meta.pulls.commands import kind_of
 from meta.pulls.hub import Hub, HubRefused, Row
 from meta.pulls.settings import VARIABLES, linked
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, Repo
+from telemetry.edge.records import read_json
 from telemetry.edge.text import cell, code
 from telemetry.read.rows import Window
 from telemetry.read.store import connect

@@ -19,14 +19,14 @@ from eval.ab.evidence import Turn, gathered
 from eval.ab.rounds import Rules
 from eval.grading.suite import Suites
 from eval.ledger.provenance import Line, history
-from meta.evidence.known import Finding, findings, latest_output, read_json
+from meta.evidence.known import Finding, findings, latest_output
 from meta.site.pictures import Nights, by_night
 from meta.site.waiting import Change, waiting
 from meta.worth.record import Agent
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EVENTS, HISTORY, RESULTS, SEALED, TEXTS, Repo
 from telemetry.edge.git import GitRefused, commit_of, git
-from telemetry.edge.records import is_number
+from telemetry.edge.records import is_number, read_json
 from telemetry.read.intervals import wilson
 
 if TYPE_CHECKING:

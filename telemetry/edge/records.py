@@ -9,10 +9,12 @@ import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from telemetry.edge.errors import BadInput
+from telemetry.edge.files import Repo, read_again
 
 R = TypeVar("R")
 
@@ -127,6 +129,15 @@ def load_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def read_json(repo: Repo, path: str | Path) -> dict[str, Any] | None:
+    """A JSON object below the root; None if there is none to be read."""
+    try:
+        value = load_json(read_again(repo / path))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def load_terms(text: str) -> Any:
