@@ -3,7 +3,8 @@
 `reward` is a reward function of TRL's GRPO and RLOO trainers, for batches of `telemetry.rl_export --type grpo`: their
 columns `agent` and `case_id` say which case grades a completion. The completion goes through the agent's own code, as
 if its model had said it, and is graded as in an eval. Nothing is logged, no model is asked, only *tune* cases grade:
-a model trained on a holdout could not be judged any more. As a script it grades a file of answers, one JSON object a
+a model trained on a holdout could not be judged any more. `taskset` is the same as the taskset of a `verifiers`
+environment (`pip install -e '.[verifiers]'`). As a script it grades a file of answers, one JSON object a
 line with `agent`, `case_id` and `completion`.
 """
 
@@ -34,12 +35,14 @@ class _Speaker:
 
     def __init__(self) -> None:
         self.text, self.asked = "", 0
+        self.heard: Sequence[Message] = ()  # what it was asked last
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> Completion:
         from agents.model.answer import Unusable, contract, parse
         from agents.model.call import AnswerError, Completion
 
         self.asked += 1
+        self.heard = messages
         try:
             data = parse(self.text, contract(options.get("schema")))
         except Unusable as problem:
@@ -79,6 +82,12 @@ class Environment:
         if self.speaker.asked != 1:
             return None  # asked never, or more than once: the completion is not what decided
         return grade(case.expect, output, case.threshold).score
+
+    async def question(self, agent: str, case_id: str) -> Sequence[Message]:
+        """The messages that the agent asks its model with; none where it asks nothing before it knows."""
+        self.speaker.heard = ()
+        await self.grade(agent, case_id, "")
+        return self.speaker.heard
 
 
 def _text(completion: Said) -> str:
@@ -121,6 +130,47 @@ def reward(
         return [await known.grade(*row) for row in rows]
 
     return asyncio.run(all_of_them())
+
+
+def taskset(root: str = "", agents: Sequence[str] = ()) -> Any:
+    """The tune cases of a checkout, or of some of its agents, as a `verifiers.v1.Taskset`.
+
+    Each task asks what the agent would ask its model; its reward is the grade, 0 where the graders cannot say.
+    """
+    import asyncio
+
+    import verifiers.v1 as vf
+
+    known = _shared(Path(root).resolve() if root else here().root.resolve())
+
+    class CaseData(vf.TaskData):  # type: ignore[misc]
+        agent: str
+        case_id: str
+
+    class CaseTask(vf.Task[CaseData]):  # type: ignore[misc]
+        @vf.reward(weight=1.0)  # type: ignore[untyped-decorator]
+        async def graded(self, trace: Any) -> float:
+            return await known.grade(self.data.agent, self.data.case_id, trace.last_reply) or 0.0
+
+    class Cases(vf.Taskset[CaseTask, vf.TasksetConfig]):  # type: ignore[misc]
+        def load(self) -> list[CaseTask]:
+            asked = [one for one in known.cases if not agents or one[0] in agents]
+            return [
+                CaseTask(CaseData(**row), self.config.task) for row in asyncio.run(_questions(known, asked))
+            ]
+
+    return Cases(vf.TasksetConfig(id="ratchet"))
+
+
+async def _questions(known: Environment, asked: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """What the model is asked in each case, as rows; a case in which it is asked nothing has none."""
+    rows = []
+    for agent, case_id in asked:
+        said = {one["role"]: one["content"] for one in await known.question(agent, case_id)}
+        if said:
+            text = {"system_prompt": said.get("system"), "prompt": said["user"]}
+            rows.append({"id": f"{agent}/{case_id}", "agent": agent, "case_id": case_id, **text})
+    return rows
 
 
 def parser() -> cli.Parser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -54,3 +55,17 @@ def test_a_file_of_answers_is_graded(toy: Path, capsys: pytest.CaptureFixture[st
     assert rl_env.main([file]) == cli.OK
     assert "mean reward 1.000 of 1 answers" in capsys.readouterr().out
     assert rl_env.main([str(world.put(toy, "answers.jsonl", "{}\n"))]) == cli.BAD_INPUT
+
+
+def test_verifiers_reads_the_tune_cases_as_tasks_and_their_grades_as_rewards(toy: Path) -> None:
+    vf = pytest.importorskip("verifiers.v1", reason="the extra `verifiers` is not installed")
+    tasks = {task.data.case_id: task for task in rl_env.taskset(str(toy), ["gauge_echo"])}
+    suite = Suites(Repo(toy)).load("eval/suites/gauge_echo.jsonl")
+    assert set(tasks) == {case.id for case in suite.part("tune")}
+    task = tasks[case_of(toy, "tune")]
+    assert '"gauge": "Elm"' in task.data.prompt and "Guidelines" in task.data.system_prompt
+    for said, worth in ((RISING, 1.0), ("no JSON at all", 0.0)):
+        about = {"task": task.data.model_dump(), "agent": {"id": "a", "model": "m"}}
+        trace = vf.Trace.model_construct(root_reply=said, rewards={}, metrics={}, **about)
+        asyncio.run(task.score(trace))
+        assert {name: reward.value for name, reward in trace.rewards.items()} == {"graded": worth}
