@@ -2,8 +2,10 @@
 
 `--type sft|turn-rl|grpo|curriculum` writes `telemetry/exports/<id>/`: the files of the type, a manifest, and the ledger
 of its points, none of which such a batch has held before. `consumed ID --result FILE` records that a batch was trained
-on, and what that did to quality. Exit codes: 0 done; 1 less than the minimum (what is missing is told; `--partial`
-exports it with a stamp); 2 bad input, or telemetry/access.yaml does not allow it.
+on, and what that did to quality. `aggregates --epsilon E` tells runs and mean quality by agent with noise (OpenDP),
+while the budget of access.yaml lasts. Noise on single rows (`add_noise_to_rewards`) is off: at epsilon 0.1 its scale
+would be 10 on a reward of 0..1, and nothing could be learnt from it. Exit codes: 0 done; 1 less than the minimum (what
+is missing is told; `--partial` exports it with a stamp); 2 bad input, or telemetry/access.yaml does not allow it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
 def parser() -> cli.Parser:
     parse = cli.Parser(__doc__)
     add = parse.add_argument
-    add("action", nargs="*", metavar="consumed ID", help="record that a batch was trained on")
+    what = "consumed ID: record that a batch was trained on; aggregates: sums that leave with noise"
+    add("action", nargs="*", metavar="consumed ID | aggregates", help=what)
+    most = "aggregates: what this release may tell of any one run; smaller is more noise"
+    add("--epsilon", type=cli.number(), metavar="E", help=most)
     add("--result", type=Path, metavar="FILE", help="consumed: what came of it, a JSON object")
     add("--type", choices=TYPES, help="what the batch is for")
     add_since_flag(parse, "only runs from this UTC day or time on (default: as far as access.yaml allows)")
@@ -72,6 +77,8 @@ class Asked:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
+    if args.action == ["aggregates"]:
+        return _aggregates(repo, args)
     if args.action:
         return _consumed(repo, args)
     if args.type is None:
@@ -80,13 +87,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from telemetry.batches.pick import MINIMA
 
     now = datetime.now(UTC)
-    rule = access.load_rule(repo, args.type)
-    told = {"role": args.role, "type": args.type, "approved_by": args.approved_by}
-    try:
-        since = access.allowed(rule, args.role, args.approved_by, args.since, now)
-    except BadInput:
-        access.log_access(repo, rule, **told, allowed=False)
-        raise
+    rule, since, told = _permitted(repo, args, args.type, now)
     types = frozenset(one.strip() for one in (args.task_types or "").split(",") if one.strip())
     quality = MINIMA[args.type].quality if args.min_quality is None else args.min_quality
     asked = Asked(args.type, since, now, quality, types, args.include_offline, args.most, rule)
@@ -95,6 +96,47 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     cli.found(lines[0])
     cli.tell(args, result, *lines)
     return code
+
+
+def _permitted(
+    repo: Repo, args: argparse.Namespace, kind: str, now: datetime
+) -> tuple[Rule, datetime, dict[str, Any]]:
+    """The rule for what is asked for, from when on, and who asks; a no is on record too."""
+    from telemetry.batches import access
+
+    rule = access.load_rule(repo, kind)
+    told = {"role": args.role, "type": kind, "approved_by": args.approved_by}
+    try:
+        return rule, access.allowed(rule, args.role, args.approved_by, args.since, now), told
+    except BadInput:
+        access.log_access(repo, rule, **told, allowed=False)
+        raise
+
+
+def _aggregates(repo: Repo, args: argparse.Namespace) -> int:
+    """Tell of all agents in the manifest: whether one had any run is no secret that a name could give away."""
+    from telemetry.batches import access, sums
+    from telemetry.batches.points import load_points
+
+    if args.epsilon is None:
+        raise BadInput("aggregates: needs --epsilon, such as 0.2")
+    rule, since, told = _permitted(repo, args, "aggregates", datetime.now(UTC))
+    qualities: dict[str, list[float]] = {name: [] for name in _agents(repo)}
+    for point in load_points(repo, since):
+        if point.agent in qualities and point.quality is not None:
+            qualities[point.agent].append(point.quality)
+    found, left = sums.release(repo, qualities, args.epsilon, rule.epsilon_budget)
+    access.log_access(repo, rule, **told, allowed=True, epsilon=args.epsilon)
+    lines = [f"{name}: {one.runs:,} runs, mean quality {one.mean_quality}" for name, one in found.items()]
+    result = {
+        "epsilon": args.epsilon,
+        "left": left,
+        "agents": {name: asdict(one) for name, one in found.items()},
+    }
+    cli.tell(
+        args, result, *lines, f"epsilon {args.epsilon:g} spent, {left:g} of {rule.epsilon_budget:g} left"
+    )
+    return cli.OK
 
 
 def _export(repo: Repo, asked: Asked, partial: bool) -> tuple[int, dict[str, Any], list[str]]:

@@ -37,6 +37,7 @@ class Rule:
     time_range: int = 365  # days back that may be exported
     log_access: bool = True
     require_approval: bool = False
+    epsilon_budget: float = 1.0  # of all releases of aggregates together: OpenDP adds them up
     anonymize: Options = field(default_factory=Options)
 
 
@@ -56,6 +57,9 @@ def load_rule(repo: Repo, kind: str) -> Rule:
     for name, wanted in _KINDS.items():
         if name in said and type(said[name]) is not wanted:
             raise BadInput(f"{where}.{name}: must be a {wanted.__name__}, not {said[name]!r}")
+    budget = said.get("epsilon_budget", 1.0)
+    if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget <= 10:
+        raise BadInput(f"{where}.epsilon_budget: must be a number in 0..10, not {budget!r}")
     if said.get("fields", ANONYMOUS) not in (ALL, ANONYMOUS):
         raise BadInput(f"{where}.fields: must be {ALL} or {ANONYMOUS}, not {said['fields']!r}")
     _check(_mapping(said, "anonymize"), {one.name for one in fields(Options)}, f"{where}.anonymize")

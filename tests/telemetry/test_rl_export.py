@@ -395,3 +395,26 @@ def test_every_type_has_its_minimum(kind: str) -> None:
     least = pick.MINIMA[kind]
     wanted = {"sft": (1000, 0.8), "turn-rl": (5000, 0.7), "grpo": (10_000, 0.7), "curriculum": (20_000, 0.6)}
     assert (least.points, least.quality) == wanted[kind]
+
+
+def test_aggregates_leave_with_noise_until_the_budget_is_spent(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("opendp", reason="the extra `privacy` is not installed")
+    for _ in range(200):
+        run(quality=0.8)
+
+    def asked(epsilon: str, code: int = cli.OK) -> dict[str, Any]:
+        assert rl_export.main(["aggregates", "--epsilon", epsilon, "--json"]) == code
+        told = capsys.readouterr()
+        return dict(json.loads(told.out)) if code == cli.OK else {"error": told.err}
+
+    first = asked("0.5")
+    assert set(first["agents"]) == set(runs.AGENTS) and first["left"] == 0.5
+    told = first["agents"]["agent_0"]  # the noise has scale 4: beyond 60 once in three million tests
+    assert abs(told["runs"] - 200) < 60 and abs(told["mean_quality"] - 0.8) < 0.4
+    assert asked("0.4")["left"] == pytest.approx(0.1)
+    assert "0.1 of 1 is left" in asked("0.2", cli.BAD_INPUT)["error"]
+    assert asked("0.1")["left"] == 0.0
+    assert "0 of 1 is left" in asked("0.001", cli.BAD_INPUT)["error"]
+    assert len(lines(root / EXPORTS / "privacy.jsonl")) == 3
