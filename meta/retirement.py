@@ -54,7 +54,8 @@ def load_events(
     repo, runs = repo or here(), rows.Window(kind="run")
     now = store.snapshot(repo)
     sums = days.kept(repo, now.sealed, runs) if tuple(sources) == FIELD else None
-    with store.connect(repo, runs, memory=4, now=now, live_only=sums is not None) as con:
+    only = sums is not None
+    with store.connect(repo, runs, memory=4, once=field.ASKED, now=now, live_only=only) as con:
         if sums is None:
             return field.load(con, sources, window)
         sealed = f"(select * from ({store.sealed_sql(now.sealed, False)}) where {runs.condition()})"

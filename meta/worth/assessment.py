@@ -15,7 +15,7 @@ from meta.worth.record import Agent, Basis, Hits, Listed, Measured, Metrics, Uni
 from telemetry.edge.records import plain
 from telemetry.read import field
 from telemetry.read.field import USEFUL_SIGNAL, WINDOW, Row, day_of, said
-from telemetry.read.intervals import mean_lower_bound, mean_upper_bound, wilson
+from telemetry.read.intervals import Mean, mean_lower_bound, mean_upper_bound, wilson
 from telemetry.reward import DEFAULT, Weights, penalty
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _metrics(
         useful_runs=useful,
         cost_per_useful_signal_usd=sum(known_costs) / useful if useful and not unpriced else None,
     )
-    mean = field.reward_of(days).mean if rewards and weighed else None
+    mean = Mean.of(list(rewards.values())).mean if rewards and weighed else None
     trend = tuple((rewards if weighed else judged).values())
     return Metrics(len(days.rows), mean, trend, measured, tuple(values))
 
@@ -221,7 +221,7 @@ def assess(
     known = Known.of(outcomes, domain.came_true)
     rows = []
     for spec in manifest.agents:
-        own = [{**row, "day": day_of(row)} for row in by_agent.pop(spec.name, ())]
+        own = [row if "day" in row else {**row, "day": day_of(row)} for row in by_agent.pop(spec.name, ())]
         counted = own if spec.enabled else [row for row in own if _in_shadow(row)]
         graded = grades(spec.name) if counted else None
         measured = (

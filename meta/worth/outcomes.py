@@ -37,6 +37,8 @@ class Known:
 
     def hits(self, rows: Iterable[Row]) -> Hits | None:
         """Hit rate of an agent's alerts and its lift over the base rate of the subjects it speaks of."""
+        if not self.happened:
+            return None
         alerts = {(day_of(row), subject) for row in rows for subject in subjects(row)} & self.happened.keys()
         if not alerts:
             return None
@@ -53,7 +55,9 @@ class Known:
 
         A run that said nothing is settled, at its reward, once the day is known for anything the agent speaks of.
         """
-        spoken = set().union(*map(subjects, rows)) & self.base.keys() if self.base else set()
+        if not self.happened:
+            return [None] * len(rows)
+        spoken = set().union(*map(subjects, rows)) & self.base.keys()
         return [self._settled(row, spoken) for row in rows]
 
     def _settled(self, row: Row, spoken: set[str]) -> float | None:

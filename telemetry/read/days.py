@@ -262,11 +262,7 @@ def tidy(repo: Repo, current: Collection[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-NEEDED: Final = (
-    *("event_id", "kind", "agent", "source", "ts", "as_of", "error", "error_kind", "scoring_version"),
-    *("cost_usd", "reward"),
-    *("latency_ms", "input_hash", "prompt_hash", "signals", "signal_strength", "profit_pct", "provider"),
-)
+NEEDED: Final = ("event_id", "kind", "error", *field.ASKED)
 assert set(NEEDED) <= set(COLUMNS)
 _NO_RUNS: Final = (
     f"(select {', '.join(f'cast(null as {COLUMNS[name]}) as {name}' for name in NEEDED)} where false)"

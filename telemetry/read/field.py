@@ -28,6 +28,11 @@ USEFUL_SIGNAL: Final = 0.2  # signal strength from which a run was of use to som
 # A row: one run as logged, or all runs of a day that said the same, their number in `runs` and their means beside it.
 Row = Mapping[str, Any]
 
+# What is asked of a row.
+ASKED: Final = (
+    *("agent", "source", "ts", "as_of", "error_kind", "scoring_version", "cost_usd", "reward", "latency_ms"),
+    *("input_hash", "prompt_hash", "signals", "signal_strength", "profit_pct", "provider"),
+)
 # What some rows come to by day, repeated runs once. Parts of rows that repeat none of each other's inputs add up.
 PART_SQL: Final = """
 select
@@ -211,6 +216,8 @@ def failed(row: Row) -> bool:
 def mean(rows: Iterable[Row], name: str = "reward") -> float:
     """The mean over the runs of some rows; what is missing is 0."""
     known = [(float(row.get(name) or 0.0), runs(row)) for row in rows]
+    if len(known) == 1:  # most days of most agents
+        return known[0][0]
     return sum(value * weight for value, weight in known) / sum(weight for _, weight in known)
 
 
