@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -163,7 +164,8 @@ def _your_turn(report: Report) -> Section:
 def chart(title: str, values: Sequence[float], floor: float) -> str:
     """A curve beside its floor as Mermaid draws it."""
     low, high = min([*values, floor, 0.0]), max([*values, floor]) or 0.1
-    lines = (", ".join(f"{value:.3f}" for value in row) for row in (values, [floor] * len(values)))
+    low, high = math.floor(100 * low) / 100, math.ceil(100 * high) / 100  # a curve stays within its axis
+    lines = (", ".join(f"{value:z.3f}" for value in row) for row in (values, [floor] * len(values)))
     drawn = "\n".join(f"    line [{line}]" for line in lines)
     axis = f'    x-axis "oldest to newest" 1 --> {len(values)}\n    y-axis "reward" {low:.2f} --> {high:.2f}'
     return fenced(f'xychart-beta\n    title "{title}"\n{axis}\n{drawn}', "mermaid")
