@@ -156,8 +156,8 @@ def test_three_mornings_with_everything_that_people_do_to_pull_requests(
     last = night.run("prompt_ab_test", "schedule")
     assert last.proposing == {"produce": "success"}, last.log
     assert "B: not run, refused by ann" in last.log
-    refused = on_the_data_branch(night, "rejections")[-1]
-    assert (refused["by"], refused["why"]) == ("ann", "Too many calls at night.")
+    refused = {(row["by"], row["why"]) for row in on_the_data_branch(night, "rejections")}
+    assert len(refused) == 2 and ("ann", "Too many calls at night.") in refused
     assert "Newly on record" in last.summaries["produce"]
 
 
