@@ -323,6 +323,24 @@ def test_apply_changes_the_tree_and_tells_the_paths(
     assert (written[-5], written[-2]) == ("Promote macro_watcher", "meta/reports/ab_test_report.md")
 
 
+def test_a_subject_of_a_hundred_and_twenty_characters_is_the_longest() -> None:
+    def subject(letters: int) -> str:
+        both = (
+            {"decision": "promote", "subject": "a" * 50},
+            {"decision": "promote", "subject": "b" * letters},
+        )
+        return headline(KINDS["ab_champion"], both).splitlines()[0]
+
+    assert len(subject(52)) == 120 and "b" * 52 in subject(52)
+    assert subject(53).endswith(" and 1 more")
+
+
+def test_a_binary_file_has_no_lines(root: Path) -> None:
+    repo.write(root, "meta/reports/cross_critiques.md", b"a\0b\n")
+    [change] = judge.read_changes(repo.take_patch(root), root)
+    assert (change.lines, change.after) == (0, b"a\0b\n")
+
+
 def test_the_headline_states_the_finding() -> None:
     verdict = {"effect": 0.083, "ci_low": 0.031, "ci_high": 0.134, "cases_used": 112}
     promoted = {"decision": "promote", "subject": "reviewer", "verdict": verdict}

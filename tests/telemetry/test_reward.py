@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from telemetry.reward import (
     SCORING_VERSION,
+    Signals,
     Weights,
     reward,
     scoring_version,
@@ -110,3 +111,8 @@ def test_a_signal_that_came_true_counts_and_one_that_did_not_counts_against() ->
     assert settled_reward(run, [(True, 0.2)]) == pytest.approx(0.7)
     assert settled_reward(run, [(False, 0.2)]) == pytest.approx(0.7 - 0.8 - 0.2)
     assert settled_reward(run, []) is None and settled_reward({"reward": None}, [(True, 0.2)]) is None
+
+
+@pytest.mark.parametrize(("said", "strength"), [(3.0, 1.0), (0.4, 0.4), (-2, 0.0)])
+def test_what_an_own_function_says_counts_from_nothing_to_full(said: float, strength: float) -> None:
+    assert Signals(weigh=lambda items: said, weighed_by="own").strength([{}]) == strength
