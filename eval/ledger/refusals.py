@@ -63,13 +63,16 @@ def plain_reason(text: str) -> str:
 
 def read_line(row: Any) -> Refusal | None:
     """The refusal of a parsed line; None if it is none: lines come from a shared branch."""
-    if not isinstance(row, Mapping) or not all(isinstance(value, str) for value in row.values()):
-        return None
-    if set(row) != set(Refusal.__slots__) or not all(
-        form.fullmatch(row[name]) for name, form in _FORMS.items()
-    ):
+    if not well_formed(row, Refusal.__slots__, _FORMS):
         return None
     return Refusal(**{**row, "why": plain_reason(row["why"])})
+
+
+def well_formed(row: Any, names: Iterable[str], forms: Mapping[str, re.Pattern[str]]) -> bool:
+    """Whether a parsed line has these fields and no others, all of them texts, and those of a form in that form."""
+    if not isinstance(row, Mapping) or not all(isinstance(value, str) for value in row.values()):
+        return False
+    return set(row) == set(names) and all(form.fullmatch(row[name]) for name, form in forms.items())
 
 
 def refusals(repo: Repo) -> list[Refusal]:

@@ -7,11 +7,11 @@ proposes the next prompt, as far as that case may be seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from eval.ledger.refusals import parsed_lines, plain_reason, push_lines
+from eval.ledger.refusals import parsed_lines, plain_reason, push_lines, well_formed
 from telemetry import logger
 from telemetry.edge.files import REMARKS, Repo
 
@@ -56,11 +56,7 @@ def fits(subject: str, right: str = "") -> bool:
 
 def read_line(row: Any) -> Remark | None:
     """The remark of a parsed line; None if it is none: lines come from a shared branch."""
-    if not isinstance(row, Mapping) or not all(isinstance(value, str) for value in row.values()):
-        return None
-    if set(row) != set(Remark.__slots__) or not all(
-        form.fullmatch(row[name]) for name, form in _FORMS.items()
-    ):
+    if not well_formed(row, Remark.__slots__, _FORMS):
         return None
     return Remark(**{**row, "said": plain_reason(row["said"])})
 

@@ -96,14 +96,12 @@ def in_git(repository: Path, scratch: Path) -> str:
     """Everything that any object of a repository holds, once git has collected its garbage."""
     data_branch.git(repository, "reflog", "expire", "--expire=now", "--all")
     data_branch.git(repository, "gc", "-q", "--prune=now")
-    listed = data_branch.git(repository, "cat-file", "--batch-all-objects", "--batch-check")
+    listed = data_branch.git(repository, "cat-file", "--batch-all-objects", "--batch-check").splitlines()
+    names = [name for name, kind, _ in map(str.split, listed) if kind == "blob"]
     found = []
-    for line in listed.splitlines():
-        name, kind, _ = line.split()
-        if kind == "blob":
-            [raw] = blobs(repository, [name])
-            (scratch / "blob").write_bytes(raw or b"")
-            found.append(content(scratch / "blob"))
+    for raw in blobs(repository, names):
+        (scratch / "blob").write_bytes(raw or b"")
+        found.append(content(scratch / "blob"))
     return "\n".join(found)
 
 
@@ -182,7 +180,8 @@ def test_a_kill_between_sums_and_rows_counts_no_run_twice(root: Path) -> None:
     assert figures(root)["count"] == before - 4, "those of the day that is gone"
 
 
-def test_a_batch_loses_its_texts_with_its_rows_and_then_itself(root: Path) -> None:
+def test_a_batch_loses_its_texts_with_its_rows_and_then_itself(tmp_path: Path) -> None:
+    root = tmp_path
     for name, ago in (("young", 10), ("old", 120), ("ancient", 900)):
         folder = root / EXPORTS / name
         folder.mkdir(parents=True)
