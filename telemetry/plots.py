@@ -79,23 +79,25 @@ def load(repo: Repo, window: Window) -> list[Series]:
         return []
     ts = found["ts"].astype("datetime64[ms]")
     reward = _floats(found["reward"])
-    version = np.asarray(np.ma.filled(found["scoring_version"], ""), dtype=str)
-    for name in np.unique(agents):  # never two scoring versions in one mean: each agent's newest is drawn
-        own = (agents == name) & ~np.isnan(reward)
-        reward[own & (version != (version[own][-1] if own.any() else ""))] = np.nan
+    names, owner, counts = np.unique(agents, return_inverse=True, return_counts=True)
+    # Never two scoring versions in one mean: each agent's newest is drawn.
+    _, version = np.unique(np.ma.filled(found["scoring_version"], "").astype(str), return_inverse=True)
+    rewarded = np.flatnonzero(~np.isnan(reward))
+    newest = np.zeros(len(names), dtype=int)
+    newest[owner[rewarded]] = rewarded  # in order of time: the last one stays
+    reward[version != version[newest[owner]]] = np.nan
     values = (_floats(found["latency"]), _floats(found["cost_usd"]), reward)
 
     def series(name: str, colour: str, marker: str, own: Any) -> Series:
         latency, cost, earned = (value[own] for value in values)
         return Series(name, colour, marker, ts[own], latency, cost, earned, every)
 
-    names, counts = np.unique(agents, return_counts=True)
-    names = names[np.argsort(-counts, kind="stable")]
-    shown = sorted(names[: len(COLOURS)])  # by name: an agent keeps its colour from night to night
+    # By name: an agent keeps its colour from night to night.
+    shown = sorted(np.argsort(-counts, kind="stable")[: len(COLOURS)])
     palette = zip(shown, COLOURS, MARKERS, strict=False)
-    everyone = [series(_label(str(name)), colour, marker, agents == name) for name, colour, marker in palette]
+    everyone = [series(_label(str(names[at])), colour, marker, owner == at) for at, colour, marker in palette]
     if len(names) > len(shown):
-        everyone.append(series(f"{len(names) - len(shown)} others", REST, ".", ~np.isin(agents, shown)))
+        everyone.append(series(f"{len(names) - len(shown)} others", REST, ".", ~np.isin(owner, shown)))
     return everyone
 
 
