@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,6 +164,9 @@ def _mapping(value: object) -> Mapping[str, Any]:
 def check_python(change: Change) -> Iterator[str]:
     """Parses, and opens no new way to the network, other processes, files or the interpreter."""
     try:
+        written, _ = tokenize.detect_encoding(io.BytesIO(change.after or b"").readline)
+        if written != "utf-8":
+            yield f"is written in {written}: a person would read another text than Python runs"
         after = outward(change.after or b"")
     except (SyntaxError, ValueError, RecursionError) as error:
         yield f"is not Python: {error}"

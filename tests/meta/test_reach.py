@@ -30,3 +30,12 @@ def test_what_was_there_before_may_stay_but_not_lead_further() -> None:
         "newly uses telemetry.edge.git.git",
         "newly uses xml.dom",
     ]
+
+
+@pytest.mark.parametrize(
+    "first", ["# coding: utf-7", "\n# vim: set fileencoding=raw_unicode_escape :", "\ufeff"]
+)
+def test_what_a_person_reads_is_what_python_runs(first: str) -> None:
+    after = f"{first}\nx = 1  # +AAo-x = 2 or \\u000ax = 2\n".encode()
+    found = list(check_python(Change("agents/level.py", REGULAR, REGULAR, b"x = 1\n", after, 2)))
+    assert found and "a person would read another text" in found[0]
