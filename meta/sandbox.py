@@ -25,7 +25,7 @@ from telemetry.edge.records import plain
 if TYPE_CHECKING:
     from meta.patches.report import Report
 
-TIME_LIMIT_S = 900.0  # of each command; the whole test suite takes minutes on two cores
+TIME_LIMIT_S = 900.0  # of each command; on a busy machine the tests take minutes
 
 
 def parser() -> cli.Parser:

@@ -7,6 +7,7 @@ a worktree fresh from git, so that one cannot prepare the ground for the next.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,10 +24,19 @@ from telemetry.edge.files import RESULTS
 from telemetry.edge.git import GitRefused
 
 MAX_DIFF_CHARS = 200_000  # the guard's limit of 400 lines stands far below
-# No workflow and no torture knows the code of an agent, and they are half of the time; the first failure decides.
+# The engine's own tests stand on worlds of their own and know no agent of the tree, which a test holds them to: of
+# these rooms only files that import the code are run. The first failure decides.
+ENGINE = ("agents", "bench", "eval", "github", "meta", "rules", "telemetry", "torture", "worlds")
 TESTS = (
-    *("-n", "auto", "--dist", "loadgroup", "--maxfail", "1", "-m", "not answers and not outside"),
-    *("--ignore", "tests/github", "--ignore", "tests/torture"),
+    "-n",
+    "auto",
+    "--dist",
+    "loadgroup",
+    "--maxfail",
+    "1",
+    "-m",
+    "not answers and not outside",
+    "{tests}",
 )
 PASSED, REJECTED, DECLINED, INCONCLUSIVE = "passed", "rejected", "declined", "inconclusive"
 
@@ -35,7 +45,7 @@ Command = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """What runs in the worktree; `{agent}` and `{seed}` are filled in."""
+    """What runs in the worktree; `{agent}`, `{seed}` and `{tests}` are filled in."""
 
     lint: tuple[Command, ...]
     tests: tuple[Command, ...]
@@ -165,13 +175,29 @@ class Sandbox:
         said: bytes | None = None
         for command in given:
             words = [
-                word.replace("{agent}", self.agent).replace("{seed}", str(self.seed)) for word in command
+                word.replace("{agent}", self.agent).replace("{seed}", str(self.seed))
+                for one in command
+                for word in (tests_of(self.path, tree) if one == "{tests}" else [one])
             ]
             ran = confine.run(words, tree, self.time_limit_s, [result])
             seconds, said = round(seconds + ran.seconds, 2), ran.returned.get(result)
             if ran.outcome != confine.OK:
                 return Check(name, ran.outcome, seconds, ran.tail.replace(str(self.root), ".")), None
         return Check(name, confine.OK, seconds), said
+
+
+def tests_of(path: str, tree: Path) -> list[str]:
+    """The tests that can know the code at that path: whole rooms, and the engine's by file."""
+    folder, package = tree / "tests", ".".join(Path(path).parent.parts)
+    imports = re.compile(rf"\b{re.escape(package)}(?:\.| import .*\b){re.escape(Path(path).stem)}\b")
+    found = set()
+    for file in folder.rglob("test_*.py"):
+        room = file.relative_to(folder).parts[0]
+        if room not in ENGINE:
+            found.add(f"tests/{room}")
+        elif imports.search(file.read_text(encoding="utf-8")):
+            found.add(str(file.relative_to(tree)))
+    return sorted(found)
 
 
 def _why(check: Check, time_limit_s: float) -> str:

@@ -501,3 +501,17 @@ def test_a_gain_that_does_not_carry_over_is_known_by_heart() -> None:
     )
     assert by_heart("the suite", won, "a second sample", won[5:]) == ""
     assert by_heart("the suite", won, "a second sample", []) == ""
+
+
+def test_a_patch_is_tried_on_every_test_that_can_know_the_code(tmp_path: Path) -> None:
+    for name, text in {
+        "test_all.py": "",
+        "mine/test_mine.py": "",
+        "agents/test_engine.py": "from agents import base\nNAMES = ['level']\n",
+        "agents/test_level.py": "from agents import base, level\n",
+        "eval/test_level_too.py": "import agents.level as one\n",
+        "eval/level.py": "import agents.level\n",
+    }.items():
+        put(tmp_path, f"tests/{name}", text)
+    known = ["agents/test_level.py", "eval/test_level_too.py", "mine", "test_all.py"]
+    assert patch_trial.tests_of("agents/level.py", tmp_path) == [f"tests/{name}" for name in known]
