@@ -121,14 +121,12 @@ def _score(rules: Rules, text: str) -> tuple[float, list[str]]:
 
 def _hits(rules: Rules, text: str) -> list[tuple[float, str]]:
     """Each risk term once, with what is left of its weight after negation."""
-    weights = rules.weights("risk_terms")
-    if not found(tuple(weights), text):  # most headlines: one search instead of one per term
-        return []
     before, after = rules.terms("negation_cues"), rules.terms("negation_after")
     window, factor = int(rules.number("negation_window")), rules.number("negation_factor")
     strongest: dict[str, float] = {}
-    for term, weight in weights.items():
-        for match in pattern((term,)).finditer(text):
+    # Term by term: a pattern of them all would have to be made anew for every list that a search tries.
+    for term, weight in rules.weights("risk_terms").items():
+        for match in pattern((term,)).finditer(text) if found((term,), text) else ():
             lead = " ".join(text[: match.start()].split()[-window:]) if window > 0 else ""
             trail = " ".join(text[match.end() :].split()[:window]) if window > 0 else ""
             negated = bool(found(before, lead) or found(after, trail))

@@ -18,6 +18,7 @@ Features of a series, all from points dated on or before `as_of`:
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
@@ -130,9 +131,12 @@ def _points(series: Mapping[str, Any], as_of: date) -> list[tuple[date, float]]:
 
 def _day(value: object, where: str) -> date:
     try:
-        return date.fromisoformat(str(value)[:10])
+        return _date(str(value)[:10])
     except ValueError:
         raise InputError(f"macro inputs: {where}: {str(value)[:40]!r} is not a date") from None
+
+
+_date = functools.lru_cache(maxsize=4096)(date.fromisoformat)  # all series have the same days
 
 
 def _change(before: float, after: float, rate: bool) -> float | None:

@@ -174,9 +174,10 @@ def pattern(terms: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{'|'.join(parts) or '(?!)'})(?!\w)")
 
 
-def found(terms: tuple[str, ...], text: str) -> list[str]:
-    """The terms' matches in a text, in order."""
-    return pattern(terms).findall(text)
+@functools.lru_cache(maxsize=1 << 16)
+def found(terms: tuple[str, ...], text: str) -> tuple[str, ...]:
+    """The terms' matches in a text, in order; a search of better rules asks the same of the same text all the time."""
+    return tuple(pattern(terms).findall(text))
 
 
 def _number(value: object) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agents.manifest import AgentSpec
@@ -24,15 +24,13 @@ class Unit:
 
     spec: AgentSpec
     case: Case
+    second_half: bool = field(init=False)  # of the tune families, by a hash: ideas must not lose in either
 
     def __post_init__(self) -> None:
         if self.case.split != "tune":
             raise AssertionError(f"{self.case.id} is a holdout case: no proposal may see it")
-
-    @property
-    def second_half(self) -> bool:
-        """Which half of the tune families it is in, by a hash: ideas must not lose in either."""
-        return hashlib.sha256(self.case.family.encode()).digest()[1] % 2 == 1
+        half = hashlib.sha256(self.case.family.encode()).digest()[1] % 2
+        object.__setattr__(self, "second_half", half == 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ helps the other. Words mined from cases have to earn more than a moved threshold
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -133,7 +134,12 @@ def _worth(state: Climb, tried: Climb) -> float:
 
 
 def _price(before: str, after: str) -> float:
-    return PRICE_PER_WORD * max(0, len(after.split()) - len(before.split()))
+    return PRICE_PER_WORD * max(0, _words(after) - _words(before))
+
+
+@functools.lru_cache(maxsize=16)
+def _words(text: str) -> int:
+    return len(text.split())
 
 
 def changed(before: Marks, after: Marks) -> tuple[list[int], list[int]]:

@@ -86,7 +86,7 @@ def test_a_number_for_a_series_wins_over_the_plain_one() -> None:
     ],
 )
 def test_terms_are_found_as_whole_words(terms: tuple[str, ...], text: str, matches: list[str]) -> None:
-    assert found(terms, text) == matches
+    assert list(found(terms, text)) == matches
 
 
 @given(st.lists(st.text(max_size=8), max_size=4), st.text(max_size=40))
