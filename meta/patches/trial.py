@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eval.grading.suite import Suite
+from eval.trials.results import ROWS
 from meta.patches import confine
 from meta.patches.exam import Exam, Graded, Scores, compared, exam_of, is_worse, strip
 from meta.patches.size import Metrics, measure
@@ -41,6 +42,7 @@ TESTS = (
 PASSED, REJECTED, DECLINED, INCONCLUSIVE = "passed", "rejected", "declined", "inconclusive"
 
 Command = tuple[str, ...]
+Said = tuple[bytes | None, bytes | None]  # the results file, and that of its rows if it names one
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ class Sandbox:
             return stop
         if self._before is None:
             base, said = self._run("evals without the patch", [self.run.evals], trees(b"", exam=True))
-            self._before = exam.graded(said)
+            self._before = exam.graded(*said)
             if self._before is None:
                 checks.append(base)
                 return ended(INCONCLUSIVE, f"nothing to compare with: {_why(base, self.time_limit_s)}")
@@ -161,7 +163,7 @@ class Sandbox:
         checks.append(check)
         if check.outcome != confine.OK:
             return ended(REJECTED, _why(check, self.time_limit_s))
-        after = exam.graded(said)
+        after = exam.graded(*said)
         if after is None:
             return ended(REJECTED, "evals: left no readable result")
         scores = compared(exam, self._before, after)
@@ -169,20 +171,21 @@ class Sandbox:
             return ended(REJECTED, worse)
         return failed("tests", self.run.tests) or ended(PASSED)
 
-    def _run(self, name: str, given: Sequence[Command], tree: Path) -> tuple[Check, bytes | None]:
+    def _run(self, name: str, given: Sequence[Command], tree: Path) -> tuple[Check, Said]:
         """Run commands, each on a copy of the tree, until one fails: how it went, and the results it left, if any."""
-        seconds, result = 0.0, str(RESULTS / f"{self.agent}.json")
-        said: bytes | None = None
+        seconds, files = 0.0, [str(RESULTS / f"{self.agent}{end}") for end in (".json", ROWS)]
+        said: Said = (None, None)
         for command in given:
             words = [
                 word.replace("{agent}", self.agent).replace("{seed}", str(self.seed))
                 for one in command
                 for word in (tests_of(self.path, tree) if one == "{tests}" else [one])
             ]
-            ran = confine.run(words, tree, self.time_limit_s, [result])
-            seconds, said = round(seconds + ran.seconds, 2), ran.returned.get(result)
+            ran = confine.run(words, tree, self.time_limit_s, files)
+            seconds = round(seconds + ran.seconds, 2)
+            said = (ran.returned.get(files[0]), ran.returned.get(files[1]))
             if ran.outcome != confine.OK:
-                return Check(name, ran.outcome, seconds, ran.tail.replace(str(self.root), ".")), None
+                return Check(name, ran.outcome, seconds, ran.tail.replace(str(self.root), ".")), (None, None)
         return Check(name, confine.OK, seconds), said
 
 

@@ -17,6 +17,7 @@ from eval.ab.evidence import Turn, gathered
 from eval.ab.rounds import Rules
 from eval.grading.suite import Suites
 from eval.ledger.provenance import Line, history
+from eval.trials.results import result_rows
 from meta.evidence.known import Finding, findings, latest_output
 from meta.site.pictures import Nights, by_night
 from meta.site.recorded import Comparison, Day, Score, Texts, Tried, days_of, malformed_of, rows_of, tried_of
@@ -237,7 +238,9 @@ class Facts:
 
     def result(self, agent: str) -> Mapping[str, Any]:
         """The newest results of an agent, {} if there are none."""
-        return read_json(self.repo, RESULTS / f"{agent}.json") or {}
+        path = RESULTS / f"{agent}.json"
+        found = read_json(self.repo, path) or {}
+        return {**found, "results": result_rows(self.repo / path, found) or ()} if found else {}
 
     def output(self, agent: str) -> tuple[list[Any] | None, str | None]:
         return latest_output(self.repo, agent)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from jsonschema import Draft202012Validator
 
 from agents.manifest import load_manifest
 from eval import harness, replay
+from eval.grading.suite import load_suite
 from eval.trials import evaluation
 from meta.evidence.known import tune_results
+from meta.patches.exam import Exam
+from meta.site.facts import Facts
 from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.files import Repo
@@ -316,6 +320,14 @@ def test_rows_of_a_large_suite_stand_in_a_file_beside_the_summary_and_readers_fi
     assert replay.main(["eval/results/alpha.json", "--quiet"]) == cli.OK
     found = tune_results(Repo(checkout), load_manifest(Repo(checkout)).agent("alpha"))
     assert found == known and found.failures
+    site = Facts(Repo(checkout), datetime.now(UTC), load_manifest(Repo(checkout)))
+    assert list(site.result("alpha")["results"]) == rows_there
+    suite = load_suite(Repo(checkout), Path("eval/suites/alpha.jsonl"))
+    exam = Exam(suite, (), {case.id: case for case in suite.cases})
+    files = [(checkout / "eval/results/alpha.json").read_bytes(), beside.read_bytes()]
+    graded = exam.graded(*files)
+    assert graded == exam.graded(json.dumps(small).encode()) and any(ok for _, ok in (graded or {}).values())
+    assert exam.graded(files[0]) is None, "rows that did not come are no wrong answers"
     monkeypatch.setattr(evaluation, "STREAMED", 5_000)
     assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
     assert not beside.exists() and outcomes(result(checkout, "alpha")) == outcomes(small)
