@@ -95,7 +95,8 @@ class Call:
                 )
                 raise replace(outcome, message=outcome.message + late).error(self.tally.attempts)
             retries += 1
-            await asyncio.sleep(wait)
+            left = self.to.budget.seconds_left()  # whoever waits past the end of the budget waits in vain
+            await asyncio.sleep(wait if left is None else min(wait, max(0.0, left)))
 
     async def _send(self, question: Question) -> Reply | Failure:
         """One request: reserved before, settled after; whatever may have been billed counts with its worst case."""

@@ -92,6 +92,14 @@ def test_a_cap_in_seconds_ends_calls_in_flight(fault: str) -> None:
     assert time.perf_counter() - start < 8
 
 
+def test_nobody_waits_for_an_attempt_past_the_end_of_the_budget() -> None:
+    with Loopback([Reply(500, headers={"Retry-After": "8"})]) as server:
+        start = time.perf_counter()
+        [problem] = asyncio.run(asked(model_at(server.url, Budget(max_seconds=0.2)), 1))
+    assert (problem.error_kind, len(server.requests)) == ("budget", 1)
+    assert time.perf_counter() - start < 7
+
+
 def test_what_a_broken_off_call_took_of_the_cap_stands_on_its_row() -> None:
     with Loopback([Reply(fault="hang")]) as server:
         asyncio.run(asked(model_at(server.url, Budget(max_usd=1), timeout_s=0.1), 1))
