@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import socket
-import sys
 from pathlib import Path
 
 import pytest
@@ -159,7 +158,7 @@ def tried(home: Path) -> dict[str, bool]:
         for one in (door, hidden):
             one.listen()
         about = [outside, port.getsockname()[1], os.getpid(), Path.home(), REPOSITORY]
-        command = [sys.executable, "-I", "-c", FRAME, *map(str, about)]
+        command = [confine.PYTHON, "-I", "-c", FRAME, *map(str, about)]
         ran = confine.run(command, tree, 120, ["got"])
     assert ran.outcome == confine.OK, ran.tail
     assert not (outside / "planted").exists()
