@@ -110,6 +110,7 @@ class Loopback:
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.port: int = self._listening.getsockname()[1]
         self._loop = asyncio.new_event_loop()
+        self._serving = threading.Event()
         self._thread = threading.Thread(target=self._run, name="loopback", daemon=True)
 
     @property
@@ -129,6 +130,7 @@ class Loopback:
 
     def __enter__(self) -> Loopback:
         self._thread.start()
+        self._serving.wait()  # a loop that is stopped before it serves would end in a traceback
         return self
 
     def __exit__(
@@ -142,6 +144,7 @@ class Loopback:
         server = self._loop.run_until_complete(
             self._loop.create_server(lambda: _Connection(self), sock=self._listening)
         )
+        self._serving.set()
         self._loop.run_forever()
         server.close()
         self._loop.close()
