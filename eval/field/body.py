@@ -17,7 +17,7 @@ _LEFT_OUT = {
     "refused": "refused before",
     "no_text": "input not kept, or not here",
     "too_large": "input too large to review",
-    "nobody": "agent without a suite",
+    "nobody": "agent without a suite, or disabled",
     "later": "for another week",
 }
 

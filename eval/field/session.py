@@ -114,8 +114,9 @@ def _made(
     specs = {spec.name: spec for spec in manifest.agents}
     since = datetime.combine(asked.today - timedelta(days=asked.days), datetime.min.time(), UTC)
     runs = [run for run in load_runs(repo, since) if run.agent in specs]
-    left_out["nobody"] = sum(not specs[run.agent].eval_suite for run in runs)
-    runs = [run for run in runs if specs[run.agent].eval_suite]
+    judged = {name for name, spec in specs.items() if spec.enabled and spec.eval_suite}
+    left_out["nobody"] = sum(run.agent not in judged for run in runs)
+    runs = [run for run in runs if run.agent in judged]
     refused = {one.subject for one in refusals(repo) if one.kind == KIND}
     text = _reader(repo, runs)
     fields = {

@@ -187,6 +187,15 @@ def test_near_duplicates_personal_data_and_refused_cases_stay_out(root: Path) ->
     assert "1234567" not in (root / FORM.path).read_text() + (root / FORM.markdown).read_text()
 
 
+def test_whoever_is_disabled_gets_no_cases(root: Path) -> None:
+    base.manifest(root, [base.prompted("gauge", enabled=False), base.prompted("echo")])
+    with working_in(root):
+        rows = [run(1, "2026-11-02", ("Elm",)), run(2, "2026-11-02", ("Elm",), "echo")]
+    field(root, *rows, outcomes=outcome("2026-11-02", Elm=True))
+    report = reap(root)
+    assert {one["agent"] for one in report["cases"]} == {"echo"} and report["left_out"]["nobody"] == 1
+
+
 def test_after_ninety_days_they_join_the_half_of_their_family(root: Path) -> None:
     with working_in(root):
         field(root, run(1, "2026-11-02", ("Elm",)), outcomes=outcome("2026-11-02", Elm=True))
