@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from agents.offline.rules import Analyst, Key
 from agents.sources.source import Files, Payload, Source, SourceError
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import INPUTS, MANIFEST, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.reward import Signals
 
 __all__ = [
@@ -31,7 +32,7 @@ IMPROVING: Final = ("outputs", "findings")  # what reviewers and proposers read:
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InputKind:
     """One kind of input that the manifest may name under `inputs:`."""
 
@@ -39,7 +40,7 @@ class InputKind:
     prepare: Callable[[Row], Row] = lambda inputs: inputs  # the arithmetic done for an agent without code
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Starter:
     """What a new agent of one kind of input starts from, meant to be edited."""
 
@@ -48,7 +49,7 @@ class Starter:
     cases: Callable[[str], Iterable[dict[str, Any]]]  # agent name -> a suite labelled by hand
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """What else the retirement report says about an agent."""
 
@@ -66,7 +67,7 @@ def subject_and_event(outcome: Row) -> tuple[str, bool] | None:
     return (outcome["subject"], bool(outcome["event"])) if known else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Domain:
     """Everything that the engine asks of a domain."""
 

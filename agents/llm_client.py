@@ -11,13 +11,14 @@ import argparse
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from agents.model.settings import CONCURRENCY, UNSAID, ModelSettings, by_name
 from telemetry.edge.cli import note, number, whole
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import MANIFEST, here
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import remember
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ ENVIRONMENT = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
 _ASKED = ("timeout_s", "max_tokens", "temperature", "concurrency", "context_tokens")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelOptions:
     """How to ask; the defaults are those of the command line. A limit of None is none, until `within` says one."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from agents.routing.decide import FALLBACK, STRATEGIES
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import Repo, write_atomic
+from telemetry.edge.frozen import frozen
 from telemetry.read.rows import add_since_flag
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ POLICY = Path("agents/outputs/routing_policy.json")
 TRIES = 3  # agents that `fallback` asks before it gives up
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Routed:
     """One task: who was chosen in the end, and what came of it."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import zip_longest
 from statistics import fmean
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import cli
 from telemetry.edge.files import RESULTS, Repo, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 from telemetry.edge.text import cell
 
@@ -36,7 +36,7 @@ MIN_OF_KIND = 3  # cases
 NEAR = 3  # rounds from the change within which another model is named with it: its night is an estimate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """How the cases of one tag changed: shares passed."""
 
@@ -46,7 +46,7 @@ class Kind:
     after: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drift:
     """One change of an agent's level, over the cases that were asked before and after it."""
 
@@ -78,7 +78,7 @@ class Drift:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Watched:
     """What is known of one agent."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from agents.llm_client import add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json, plain
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _TOLD = ("git_commit", "prompts", "suites", "model_asked", "model_answered", "pr
 _CLOSE = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """One trial, or one figure, that came out otherwise."""
 

@@ -14,13 +14,13 @@ import argparse
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, here
+from telemetry.edge.frozen import frozen
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
@@ -53,7 +53,7 @@ class _Speaker:
         return
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Environment:
     """The agents of a checkout, and the tune cases that grade them."""
 

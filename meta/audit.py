@@ -17,12 +17,13 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import cli
 from telemetry.edge.files import DECISIONS, MANIFEST, PROMPTS, REPORTS, Repo
+from telemetry.edge.frozen import frozen
 
 if TYPE_CHECKING:
     from agents.texts.variants import Origin
@@ -39,7 +40,7 @@ _REPORTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One champion, disabled agent or decision, and what explains it."""
 
@@ -48,7 +49,7 @@ class Finding:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recorded:
     """A decision, the commit that brought it (None while it is not committed), and what that does not bear out."""
 
@@ -58,7 +59,7 @@ class Recorded:
     faults: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """The checkout as a commit left it, or the tree as it is for commit None."""
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import ModelOptions, add_model_flags, model_options
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.files import Repo, here
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from meta.critique.report import Report
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """How to run; the defaults are those of the command line."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge import cli
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import MAX_PREVIEW, MAX_RATIONALE, clean, cut
 from telemetry.read.rows import Window, quoted, window_of, with_window_flags
 
@@ -27,7 +28,7 @@ _CALL: Final = ("messages", "output_sha256", "first_output_sha256", "tool_calls"
 _GRADE: Final = ("case_id", "arm", "trial_no", "score", "ok", "turn_data")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """One call of the model, or what is known of it; a text that was not kept is null."""
 
@@ -38,7 +39,7 @@ class Turn:
     error_kind: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deliberation:
     """One run."""
 

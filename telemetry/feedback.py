@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 from telemetry.edge import cli
 from telemetry.edge.files import FEEDBACK, Repo, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 from telemetry.logger import INFRASTRUCTURE
 from telemetry.read.intervals import wilson
@@ -28,7 +28,7 @@ LEAST_RUNS: Final = 10  # in an area, before anything is said of it
 Trend = Literal["improving", "stable", "degrading"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Day:
     """What one day of an agent's came to."""
 
@@ -40,7 +40,7 @@ class Day:
     quality: float | None  # the mean
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Area:
     """One kind of task, or one gate of it, in both halves of the window: passed, of how many."""
 
@@ -57,7 +57,7 @@ class Area:
         return self.before[1] + self.after[1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trends:
     """By day; stable is also what cannot be told."""
 
@@ -66,7 +66,7 @@ class Trends:
     latency_trend: Trend
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Feedback:
     """What an agent is told."""
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from telemetry import feedback
 from telemetry.edge import cli
 from telemetry.edge.files import EXPORTS, MANIFEST, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml, plain
 from telemetry.edge.text import redact
 from telemetry.read.rows import Window
@@ -37,7 +37,7 @@ TRACKED, SCHEMA_FAILURES, TASK_TYPES = 0.95, 0.05, 5
 SCHEMA: Final = Path(__file__).with_name("event.schema.json")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One figure and its target; a value of None could not be measured, and is no miss."""
 
@@ -48,7 +48,7 @@ class Check:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Health:
     """All of it."""
 

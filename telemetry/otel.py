@@ -13,7 +13,6 @@ import hashlib
 import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -21,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import SCRATCH, Repo, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import redact, remember
 from telemetry.read.rows import Window, add_since_flag
 
@@ -77,7 +77,7 @@ Row = Mapping[str, Any]
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """Where rows go."""
 

@@ -12,7 +12,6 @@ import csv
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from typing import Final
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 
 SHARE, CENT = 0.01, 0.01  # a difference below either is rounding
@@ -36,7 +36,7 @@ _DATED: Final = re.compile(r"-(?:20\d\d-\d\d-\d\d|20\d{6})$")
 Key = tuple[str, str]  # day, model
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Logged:
     """The calls of one day and model."""
 
@@ -47,7 +47,7 @@ class Logged:
     price_list: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One day of one model, on both sides; None is not there."""
 

@@ -30,6 +30,7 @@ from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import SEALED, Repo, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.read import parquet, rows, sealed_texts, store
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ QUIET: Final = 8 << 20  # bytes of lines without a day's, after which it is take
 AT_ONCE: Final = 2  # days written at a time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sealed:
     """What one seal did."""
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import is_number
 from telemetry.logger import SCORING_VERSION
 
@@ -38,7 +39,7 @@ LONGEST = 80  # characters of one of them
 Item = Mapping[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Weights:
     """The coefficients of scoring version 1.0; the manifest may override them per agent."""
 
@@ -57,7 +58,7 @@ def subject_and_signal(item: Item) -> str:
     return f"{subject}:{signal}" if subject and signal else str(signal or "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signals:
     """How outputs are read: those of a domain, or of an agent whose manifest entry says so."""
 

@@ -15,7 +15,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST as AGENTS
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.read.rows import add_since_flag, in_utc
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def parser() -> cli.Parser:
     return parse
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """One export as it was asked for."""
 

@@ -14,7 +14,7 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
@@ -22,6 +22,7 @@ from typing import Any, Final
 from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.files import SUMMARY, Repo, here, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.read import days, field, server, store
 from telemetry.read.intervals import Mean
 from telemetry.read.rows import ELSEWHERE, LAST_N, Window, in_utc, quoted, with_window_flags
@@ -59,7 +60,7 @@ PERCENTILES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cell:
     """All runs of one agent, source or day alike in error kind, scoring version and whether they were in the field."""
 
@@ -80,7 +81,7 @@ class Cell:
 Cells = dict[str, list[Cell]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scanned:
     """What the rows of a window come to."""
 

@@ -15,7 +15,7 @@ import argparse
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SEALED, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.read.rows import COLUMNS, TEXTS, quoted
 from telemetry.read.server import DSN, connected
 from telemetry.read.store import day_of, memory_limit
@@ -71,7 +72,7 @@ union all select * from agent_stats_kept;
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shipped:
     """What one run brought."""
 

@@ -10,7 +10,7 @@ whatever was killed is simply run again. Data never waits for a pull request: th
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from telemetry.edge import cli
 from telemetry.edge.cli import set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EVENTS, Repo, write_atomic
+from telemetry.edge.frozen import frozen
 
 if TYPE_CHECKING:
     from telemetry.branch.remote import DataBranch
@@ -102,7 +103,7 @@ def push(repo: Repo) -> list[str]:
         return new
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """What became of the lines of a file."""
 

@@ -10,7 +10,7 @@ import functools
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from agents.manifest import check as manifest_check
@@ -18,6 +18,7 @@ from agents.manifest.check import EVERYONE
 from agents.model.settings import UNSAID, ModelSettings, settings_of
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import made
 from telemetry.reward import Weights
 
@@ -32,7 +33,7 @@ COMMAND = ("agents.command", "CommandAgent.run")
 PROMPTED = ("agents.prompted", "PromptedAgent.run")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Feed:
     """Where inputs come from that are no kind of the domain: one of `file`, `call` and `http`."""
 
@@ -51,7 +52,7 @@ class Feed:
         return f"{how}:{getattr(self, how)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signal:
     """What in an agent's output is a signal, and how strong: a field of its items, or what a function says."""
 
@@ -61,7 +62,7 @@ class Signal:
     call: str | None = None  # `module:function`, given the items: a strength in 0..1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Iterate:
     """How often an agent tries until its answer is good enough; see agents/iterate.py."""
 
@@ -70,7 +71,7 @@ class Iterate:
     by: str | None = None  # `module:function`, given items and inputs: a quality in 0..1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentSpec:
     """One agent as the manifest describes it; paths are relative to the repository."""
 
@@ -116,7 +117,7 @@ class AgentSpec:
         return (*self.shared_prompts, self.prompt) if self.prompt else ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BudgetLimits:
     """What one night, or one script by itself, may use; None is no limit."""
 
@@ -132,7 +133,7 @@ class BudgetLimits:
         return replace(self, max_usd=usd, max_calls=calls, max_seconds=seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retirement:
     """When an agent is a candidate for retirement."""
 
@@ -143,7 +144,7 @@ class Retirement:
     exempt: tuple[str, ...] = ()  # agents whose worth reward does not measure
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ABTest:
     """When a challenger is promoted."""
 
@@ -160,7 +161,7 @@ class ABTest:
     margin: float = 0.05  # points of score that a cheaper model may cost at most
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manifest:
     """The checked manifest."""
 

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from xml.parsers import expat
@@ -20,6 +20,7 @@ from xml.parsers import expat
 from agents.domain import SourceError
 from agents.market.snapshot import stamp
 from agents.sources.web import decoded
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import clean
 
 MAX_TEXT: Final = 300  # characters of a headline
@@ -28,7 +29,7 @@ MAX_DEPTH: Final = 40  # of XML
 _TAGS: Final = re.compile(r"<[^>]{0,500}>")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """One headline of a feed."""
 
@@ -156,7 +157,7 @@ def _clean(text: str) -> str:
     return " ".join(clean(html.unescape(_TAGS.sub(" ", text))).split())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Book:
     """The top of one order book."""
 

@@ -12,7 +12,6 @@ import datetime as dt
 import os
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -22,6 +21,7 @@ from agents.market import feeds
 from agents.market.snapshot import HISTORY_DAYS, checked, stamp
 from agents.model.threads import start
 from agents.sources.web import Web
+from telemetry.edge.frozen import frozen
 
 FRED_URL: Final = "https://fred.stlouisfed.org/graph/fredgraph.csv"
 GDELT_URL: Final = "https://api.gdeltproject.org/api/v2/doc/doc"
@@ -51,7 +51,7 @@ T = TypeVar("T")
 Exchanges = Callable[[str], Any]  # venue name -> an object with the ccxt methods
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Live:
     """The live source; `now` and `exchange` are arguments so that tests can hold the clock and the venues."""
 

@@ -6,11 +6,11 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from agents.model.schema import checker, problems, schema_problem
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 
 # What OpenAI's strict mode takes, by its guide to structured outputs; imitators take no more.
 _TAKEN = {
@@ -52,7 +52,7 @@ class Unusable(Exception):
     """The text holds no answer that fits; the message says what is wrong, in words a model can act on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contract:
     """A schema, made ready once: its text, its check, and what endpoints want to know of it."""
 

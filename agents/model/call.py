@@ -6,9 +6,10 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut, redact
 from telemetry.logger import log_event, new_run_id
 from telemetry.record.run import current_run, record_model_call
@@ -28,7 +29,7 @@ NO_AGENT = "llm_client"  # who is named on the row of a call made outside any ag
 trial_label: ContextVar[str] = ContextVar("trial_label", default="")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sent:
     """A request that is about to leave, and the most that it may use: whoever dies before its answer left this."""
 
@@ -43,7 +44,7 @@ class Sent:
 sending: ContextVar[Callable[[Sent], None] | None] = ContextVar("sending", default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completion:
     """One answered call. `cached` tokens are part of `tokens_in`, `thinking` part of `tokens_out`; None is unknown."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.model.call import Completion, LLMError, Message
 from telemetry.edge.files import MANIFEST
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import hidden
 from telemetry.record import pricing
 
@@ -33,7 +34,7 @@ _OVERFLOW = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """One chat completion, as far as it can be used."""
 
@@ -131,7 +132,7 @@ def _amount(value: Any) -> float | None:
     return float(value) if type(value) in (int, float) and 0 <= value < math.inf else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """One attempt that failed."""
 

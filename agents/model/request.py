@@ -12,11 +12,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agents.model.answer import Contract
 from agents.model.call import Message
+from telemetry.edge.frozen import frozen
 
 RUNGS = ("strict", "schema", "object", "plain")
 REFUSALS = (400, 404, 415, 422, 501)  # statuses by which endpoints refuse a parameter
@@ -35,7 +36,7 @@ _REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d))(?![a-z0-9])(?!.*-chat
 REASONING_TOKENS = 8192  # that such a model may think, beyond its answer
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dialect:
     """What is known of one model so far."""
 
@@ -52,7 +53,7 @@ def dialect_of(model: str) -> Dialect:
     return Dialect()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """What is asked, before it is put in any dialect."""
 

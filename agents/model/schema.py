@@ -7,12 +7,12 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
@@ -23,7 +23,7 @@ MAX_DEPTH = 250  # lists and objects inside each other: the validator recurses, 
 _HOLDERS = (dict, list, tuple)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """One way in which a value breaks its schema."""
 

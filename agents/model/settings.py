@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from telemetry.edge.frozen import frozen
 from telemetry.record.pricing import Override
 
 # What holds where nobody says anything else.
@@ -15,7 +16,7 @@ TEMPERATURE = 0.2
 CONCURRENCY = 16  # calls in flight
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelSettings:
     """One `model:` of the manifest. Prices and context belong to the model of that name, the rest to who asks it."""
 

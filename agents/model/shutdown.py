@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from agents.model.wire import Address, Wire
 from telemetry.edge.files import SCRATCH, Repo, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 
 WARN_DAYS = 90
@@ -47,7 +47,7 @@ def told(dates: dict[str, str | None], today: date) -> str:
     return f"Warning: {'; '.join(when)}. Try a successor: python -m eval.ab_testing --model NAME"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """What an endpoint says of a model: the status of its answer (0: none came), and the date if it lists one."""
 

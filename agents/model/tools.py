@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from agents.model.schema import problems
 from agents.model.threads import start
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 from telemetry.record.outcome import ToolCall
 from telemetry.record.run import current_run, record_tool_call
 from telemetry.texts import keep
@@ -37,7 +37,7 @@ MAX_RESULT: Final = 20_000  # characters of what a tool gives that the model rea
 _SIMPLE: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tool:
     """A function with what a model is told of it."""
 

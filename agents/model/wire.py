@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.model.pace import Pace
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import remember
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ PART_BYTES = 65_536  # read, and unpacked, at a time
 _PAYERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """Where an endpoint is: what may be shown of it, and what may not."""
 
@@ -56,7 +57,7 @@ class Address:
         return cls(urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", "")), query, plain)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Response:
     """What an endpoint said; names of headers in any case."""
 

@@ -18,10 +18,11 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_terms, load_yaml, made
 
 BY_SUBJECT = "_by_series"  # ends the name of a key that says a number for each subject, such as a series
@@ -30,7 +31,7 @@ _FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "o
 _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     """One key of a `rules` block."""
 
@@ -47,7 +48,7 @@ class Key:
     tuned: bool = True  # may be changed by a search
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """The rules of one system text; what it does not say, or says in the wrong kind, has the table's default.
 
@@ -194,7 +195,7 @@ def _number(value: object) -> float | None:
 Answer = Callable[[Rules, Mapping[str, Any]], dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Analyst:
     """One task that the offline model knows: a pure judgement by rules and payload alone, and its table of keys.
 

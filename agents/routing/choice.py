@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.routing.experience import Beliefs
+from telemetry.edge.frozen import frozen
 
 FLOOR: Final = 0.02  # of every candidate: what was never tried can neither be learned nor evaluated
 MOST: Final = 10  # candidates; each one beyond the best costs FLOOR of all tasks
@@ -16,7 +16,7 @@ CONFIDENT: Final = 2.0  # standard deviations that UCB adds to a mean
 STEPS: Final = 24  # points per candidate at which the integral is cut
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """One who could take the task; None where nothing is known."""
 
@@ -29,7 +29,7 @@ class Candidate:
     probability: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """Who takes a task, and why; `propensity` is the probability with which that one was drawn."""
 

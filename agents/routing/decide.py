@@ -26,6 +26,7 @@ from agents.routing.choice import (
 from agents.routing.experience import Beliefs, Experience
 from agents.routing.task import Task
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 
 if TYPE_CHECKING:
     from agents.routing.policy import Policy
@@ -37,7 +38,7 @@ WEIGHTS: Final = (0.5, 0.3, 0.2)
 OPTIMISM: Final = 2.0  # standard deviations: who makes the shortlist should include who might be the best
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Pool:
     """Who could take one task, and what is known of them."""
 
@@ -182,8 +183,9 @@ def _factors(task: Task, pool: _Pool, chosen: int) -> list[str]:
 
 def spelled(decision: Decision) -> dict[str, Any]:
     """The decision as the fields of its `routing` event."""
-    fields = {name: getattr(decision, name) for name in Decision.__slots__}
+    fields = {name: getattr(decision, name) for name in Decision.__dataclass_fields__}
     candidates = [
-        {name: getattr(one, name) for name in Candidate.__slots__} for one in decision.candidate_agents
+        {name: getattr(one, name) for name in Candidate.__dataclass_fields__}
+        for one in decision.candidate_agents
     ]
     return fields | {"candidate_agents": candidates, "secondary_factors": list(decision.secondary_factors)}

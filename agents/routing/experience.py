@@ -10,11 +10,11 @@ An arm's worth differs by task type, but not by much: what it earned on other ty
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from agents.routing.task import UNTYPED
+from telemetry.edge.frozen import frozen
 from telemetry.logger import FIELD, INFRASTRUCTURE
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ DAYS: Final = 90  # that count: models and prompts behind a name change
 AT: Final = "@"  # between an agent and one of its models
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Beliefs:
     """By arm, as asked for: what a run is expected to earn, how unsure that is, how many runs it stands on."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from agents.routing.choice import Decision
 from agents.routing.decide import BANDIT, spelled
 from agents.routing.experience import AT, WORTH_SQL, filled
 from agents.routing.task import Task
+from telemetry.edge.frozen import frozen
 from telemetry.logger import FIELD, log_event
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def log_decision(decision: Decision, task: Task, run_id: str) -> None:
     log_event(agent, run_id, None, kind="routing", **task.about, **spelled(decision))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Log:
     """Choices with a known reward, oldest first; by row and candidate where two dimensions are named."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from agents.routing.experience import Experience
 from agents.routing.log import Log
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import as_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import made, plain
 
 Shares = Mapping[str, float]
@@ -41,7 +42,7 @@ SCHEMA: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Policy:
     """Who takes which type of task, with which share; played with a floor for every candidate like all others."""
 

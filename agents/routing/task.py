@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import made
 
 SCHEMA: Final = Path(__file__).parents[1] / "task.schema.json"
 UNTYPED: Final = "any"  # the type of a task that names none
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requirements:
     """What a task asks of whoever takes it."""
 
     capabilities: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """One task; without an `input` the agent that takes it reads its own source."""
 

@@ -15,12 +15,12 @@ The propensities must be exact: estimated from draws instead, such intervals hel
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.routing.choice import floored
 from agents.routing.log import Log
 from agents.routing.policy import Policy
+from telemetry.edge.frozen import frozen
 from telemetry.read.intervals import Z95
 
 Array = Any
@@ -35,7 +35,7 @@ class NoOverlap(Exception):
     """The log cannot say what the policy is worth; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """A value and its 95 % interval."""
 
@@ -44,7 +44,7 @@ class Estimate:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Value:
     """What a policy would have earned per task, beside what was earned."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.base import in_thread
@@ -12,12 +11,13 @@ from agents.domain import IMPROVING, Domain
 from agents.manifest import AgentSpec
 from agents.sources.source import Files, Source, SourceError, open_files
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import input_hash
 
 SOURCE_TIMEOUT_S: Final = 60.0  # the last net; a live loader has shorter limits of its own
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     """One input as bytes, so that every agent gets a copy of its own, and its hash."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from agents.manifest import AgentSpec, Manifest
 from agents.run.inputs import packed
 from agents.run.runner import Result, Runner
 from telemetry.edge.files import OUTPUTS, Repo, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 
 WRITERS: Final = 4  # 200 files: 0.2 s instead of 1.2 s on a busy disk; more brings nothing
@@ -153,7 +154,7 @@ group by agent, age <= {recent}
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """An agent's figures over its last runs, and over those before; empty where there are none."""
 

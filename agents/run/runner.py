@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from agents.base import BaseAgent, Item, build_agent, task_of
@@ -22,6 +22,7 @@ from agents.sources.source import SourceError
 from agents.texts.prompt_set import PromptSet
 from telemetry import logger
 from telemetry.edge.files import read_again
+from telemetry.edge.frozen import frozen
 from telemetry.record.run import instrument_agent_call_async
 from telemetry.texts import keep
 
@@ -35,7 +36,7 @@ NOTHING: Final[Mapping[str, Any]] = {}
 Pick = Callable[[AgentSpec, str, Mapping[str, Any]], AgentSpec]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """One run: its output, or None with the error on its row."""
 
@@ -67,7 +68,7 @@ class Result:
         return about | {name: self.row.get(name) for name in _ROW} | {"output": self.output}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Runner:
     """Runs agents of one manifest on one model; keeps the agents it has built, and tells of every result."""
 

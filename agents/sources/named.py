@@ -21,6 +21,7 @@ from agents.sources.source import Payload, Source, SourceError
 from agents.sources.web import Web, decoded
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH
+from telemetry.edge.frozen import frozen
 
 DAY_S: Final = 86_400.0
 
@@ -69,7 +70,7 @@ class Rows:
         return payload(self._days[day], day)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Function:
     """A function of the day, in the repository's own code."""
 

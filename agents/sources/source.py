@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import INPUTS, MANIFEST
+from telemetry.edge.frozen import frozen
 
 Payload = dict[str, Any]
 
@@ -33,7 +33,7 @@ class Source(Protocol):
         """The payload of one kind as it stood on a day (default: the latest), checked."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Files:
     """The source where no domain brings one: a kind is the file of that name, a payload as its agents get it."""
 

@@ -12,13 +12,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from agents.sources.source import SourceError
 from telemetry.edge.files import write_atomic
+from telemetry.edge.frozen import frozen
 
 USER_AGENT: Final = "ratchet/0.1 (scheduled agents; one request per source and run)"
 TRY_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
@@ -28,7 +28,7 @@ LONGEST_PAUSE_S: Final = 6.0
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Web:
     """The limits of one run."""
 

@@ -12,13 +12,14 @@ import hashlib
 import re
 import string
 from collections.abc import Container
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import PROMPTS, VARIANTS, Repo, read_again, write_atomic, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 from telemetry.edge.text import unseen
 
@@ -29,7 +30,7 @@ MAX_BYTES = 65_536  # a prompt beyond this costs more per call than any improvem
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variant:
     """One text competing for a prompt."""
 
@@ -47,7 +48,7 @@ class Variant:
         return name_of(self.name, self.sha256)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """Where a text came from."""
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from eval.ab.rounds import Archive, Case
 from telemetry import logger
 from telemetry.edge.files import EVENTS, SEALED, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.read.rows import Window, quoted
 
 FIELDS = ("pair", "round", "place", "case_id", "champion_score", "challenger_score", "night", "score")
 LEAST_ARCHIVED = 5  # evals of a case; fewer say less than the rounds themselves
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """One pair of scores of a comparison."""
 
@@ -63,7 +64,7 @@ def log_turn(turn: Turn) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """Turns by comparison, in their order, and the champion's mean score by agent and case."""
 

@@ -7,7 +7,6 @@ A useless challenger tested anew every night would be promoted sooner or later. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from eval.ledger.provenance import Line, history
 from eval.ledger.refusals import Refusal, refusals
 from eval.trials.journal import key_of
 from telemetry.edge.files import HISTORY, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import made, plain
 from telemetry.logger import SCORING_VERSION
 
@@ -58,7 +58,7 @@ LOST: Final = "lost"
 Text = tuple[str, str]  # a prompt and the hash of one text for it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compared:
     """One earlier comparison."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from eval.trials.results import grouped
 from eval.trials.trial import Job
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import blobs, commit_of
 from telemetry.logger import SCORING_VERSION, utc_now
 from telemetry.record.pricing import Override
@@ -39,7 +40,7 @@ CONTROL = "champion"  # the label of the control arm
 ONLY_ONE = "the offline model answers alike under every name"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unit:
     """One case of one agent: what every arm is run on."""
 
@@ -51,7 +52,7 @@ class Unit:
         return (self.spec.name, self.case.id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arm:
     """What is tried instead of the champion, in memory: a text of a prompt, a model under the same prompts, or both."""
 
@@ -68,7 +69,7 @@ class Arm:
         return Job(self.label, self.prompts, spec, unit.case, number)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Test:
     """One prompt or one model: the champion, its challengers, and what affects whom."""
 
@@ -88,7 +89,7 @@ class Test:
         return [unit for unit in order if unit.spec.name in self.agents]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """A whole night."""
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from agents.manifest import ABTest
 from agents.texts.variants import Origin, name_of
+from telemetry.edge.frozen import frozen
 
 SCHEMA_VERSION = 1
 MAX_UNREADABLE = 1 / 3  # of the answers of both arms; beyond that the endpoint is not what it should be
 MAX_LOST = 0.10  # of the calls; beyond that an outage decides, not the prompts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings(ABTest):
     """What a run may be told: what stands in the manifest, and what does not."""
 
@@ -28,7 +28,7 @@ class Settings(ABTest):
     allow_unpinned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guardrail:
     """One check; `limit` and `measured` as a person reads them, `value` as it was compared."""
 
@@ -39,7 +39,7 @@ class Guardrail:
     value: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Skipped:
     """A challenger that is not run, and why."""
 
@@ -49,7 +49,7 @@ class Skipped:
     reference: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What an arm typically said to a case."""
 
@@ -57,7 +57,7 @@ class Answer:
     output_preview: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flip:
     """A case that changed sides."""
 
@@ -69,7 +69,7 @@ class Flip:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """What the trials of one arm took."""
 
@@ -79,7 +79,7 @@ class Figures:
     p95_latency_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentChange:
     """What a challenger changed for one agent, with an interval of that agent alone."""
 
@@ -93,7 +93,7 @@ class AgentChange:
     passed_challenger: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Detail:
     """How one agent did with one text."""
 
@@ -104,7 +104,7 @@ class Detail:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bill:
     """What it took to come to know a challenger: its proposal, and both arms in all nights; None is unknown."""
 
@@ -112,7 +112,7 @@ class Bill:
     cost_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arm:
     """One challenger against the champion."""
 
@@ -166,7 +166,7 @@ class Arm:
         return " with ".join(filter(None, (self.model, text)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Test:
     """One prompt, or one model: its challengers, and the best of them (B) beside the champion (A)."""
 
@@ -199,7 +199,7 @@ class Test:
         return self.model or self.prompt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spend:
     """What the trials took that the verdicts stand on; what ran beyond them is told in the history."""
 
@@ -210,7 +210,7 @@ class Spend:
     max_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """A whole run."""
 

@@ -29,6 +29,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from eval.ab.sequential import LOWER_SHARE, PairedTest, interval
+from telemetry.edge.frozen import frozen
 
 Case = tuple[str, str]  # agent and id of the case
 # (arm, case, round) -> score in 0..1, None if there was no answer
@@ -56,7 +57,7 @@ HOPELESS = ((1, 0.01, 1.2), (2, 0.01, 0.8), (3, 0.01, 0.45), (6, 0.015, 0.35))
 ARCHIVE_Z = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """What a comparison may be told."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 
 from agents.llm_client import ModelOptions
@@ -24,11 +24,12 @@ from eval.trials.progress import Progress
 from eval.trials.results import all_known
 from eval.trials.shards import Shards
 from eval.trials.trial import Identity, Job, Trial
+from telemetry.edge.frozen import frozen
 
 FINISH = 1000  # trials of the finishing pass are numbered from here on
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """One case that counted tonight: what both arms did on it."""
 

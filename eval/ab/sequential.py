@@ -23,9 +23,10 @@ the differences of one agent may be good and of another bad, only the weighted m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, isfinite, log, log1p, sqrt
 from typing import Literal
+
+from telemetry.edge.frozen import frozen
 
 Verdict = Literal["promote", "keep", "inconclusive"]
 
@@ -39,7 +40,7 @@ FUTILITY_AFTER = 20  # cases; before that the spread is a guess
 FUTILITY_Z = 2.8  # how surprising the remaining cases would have to be; costs 0.5 points of power
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PairedResult:
     """What the test knows where it stopped."""
 

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from eval.trials.shards import journal_file, read_shards
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, SCRATCH, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 from telemetry.edge.text import cell
 
@@ -42,7 +43,7 @@ NOTHING = "nothing to compare"
 AGAINST_ALPHA = 0.1  # of a person's own change: 0.02 of it to "worse", which is what they want to be told
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Night:
     """One run as asked for; None means: as the manifest says."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from telemetry.edge.frozen import frozen
 
 SCHEMA_VERSION = 1
 SHOWN: Final = 1500  # characters of an input or an answer in the report: the suite has all of it
@@ -14,7 +15,7 @@ LONG: Final = 12  # entries of a list within an entry, from which on only the la
 Reason = Literal["corrected", "outcome", "disagreement"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Harvested:
     """One run as a case: what was asked, what was said, what came true, and the label that follows."""
 
@@ -37,7 +38,7 @@ class Harvested:
     note: str  # a person's words
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """A whole harvest."""
 

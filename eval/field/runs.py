@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from agents.manifest import AgentSpec
 from eval.field.record import Reason
 from eval.ledger.remarks import Remark
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.logger import FIELD
 from telemetry.read.field import subjects
 from telemetry.read.rows import Window
@@ -28,7 +29,7 @@ from events where kind = 'run' and error_kind is null and input_sha256 is not nu
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """One run that came through."""
 
@@ -48,7 +49,7 @@ class Run:
         return frozenset(subjects({"signals": self.signals}))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """A run that may become a case; `right` is what a right answer names."""
 

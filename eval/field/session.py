@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -27,12 +27,13 @@ from telemetry import logger
 from telemetry.batches import personal
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic
+from telemetry.edge.frozen import frozen
 from telemetry.texts import texts_of
 
 KIND: Final = "new_cases"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """A harvest as asked for."""
 
@@ -41,7 +42,7 @@ class Asked:
     today: date = field(default_factory=lambda: datetime.now(UTC).date())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Made:
     """A case, and the line that tells of it."""
 

@@ -33,11 +33,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agents.model.schema import faults
 from eval.grading import own
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import is_number
 
 PASS = 1.0  # default threshold of a case
@@ -59,7 +59,7 @@ class _Missing:
 MISSING = _Missing()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """One grader's finding."""
 
@@ -70,7 +70,7 @@ class Part:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grade:
     """What a case scored; `reasons` tells only what went wrong."""
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from eval.grading.graders import Part
+from telemetry.edge.frozen import frozen
 
 COST_TARGET_USD = 0.01  # per case; twice that halves the cost score
 LONG_TEXT = 600  # characters in one text field of an item; a rationale longer than this hides its point
@@ -38,7 +38,7 @@ GATES: Mapping[str, tuple[float, bool, float]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gate:
     """One threshold held or missed."""
 
@@ -49,7 +49,7 @@ class Gate:
     mandatory: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rubric:
     """A trial's scores by respect."""
 

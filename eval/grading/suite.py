@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -25,6 +25,7 @@ from eval.grading import own
 from telemetry.batches.holdout import split as split  # here, as it decides what may leave
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 
 LOCK = "suites.lock.json"
@@ -38,7 +39,7 @@ BY_ANSWER: Final = frozenset({"corrected", "disagreement"})
 SETTLED_AFTER: Final = 90  # days: no promotion that a case of that age could test is looked at any more
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     """One question with its known answer."""
 
@@ -60,7 +61,7 @@ class Case:
         object.__setattr__(self, "split", FRESH if self.fresh else split(self.family))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suite:
     """The cases of one file; `sha256` goes into every result."""
 

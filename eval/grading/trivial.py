@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from eval.grading.graders import Segments, passes, segments
 from eval.grading.suite import Case, splits
+from telemetry.edge.frozen import frozen
 
 TRIVIAL: Final = 0.5  # a suite of which a trivial answer passes more than this share tells little apart
 NOTHING: Final = "nothing"
@@ -23,7 +23,7 @@ MOST = 200  # values or terms of one place in `everything`, the most common ones
 Places = dict[str, list[Any]]  # by path; a place that takes one value has one
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Baseline:
     """How many cases such an answer passes."""
 

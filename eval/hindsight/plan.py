@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,13 +24,14 @@ from eval.ledger.provenance import history
 from eval.ledger.refusals import refusals
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, blobs, git
 
 AGAIN = 1.5  # times as many cases as it was last tested on
 VERSIONS = 500  # of a prompt's history, searched for the text that was replaced
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Promotion:
     """One promotion to test again; `now` and `then` are the two texts, in memory."""
 
@@ -46,7 +46,7 @@ class Promotion:
     then: PromptSet
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """A whole back-test."""
 

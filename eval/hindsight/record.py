@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from agents.texts.variants import name_of
 from eval.ab.record import AgentChange, Flip, Spend
+from telemetry.edge.frozen import frozen
 
 SCHEMA_VERSION = 1
 
 Verdict = Literal["demote", "stands", "inconclusive"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """What a run may be told."""
 
@@ -25,7 +25,7 @@ class Settings:
     days: int = 90  # promotions older than that are left alone
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """A promotion that is not tested tonight, and why."""
 
@@ -34,7 +34,7 @@ class Waiting:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tested:
     """One promotion, tested again: positive figures speak for the promoted text."""
 
@@ -75,7 +75,7 @@ class Tested:
         return name_of(self.live, self.live_sha256)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """A whole run."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from agents.llm_client import ModelOptions
@@ -26,11 +25,12 @@ from eval.trials.journal import Journal
 from eval.trials.pool import run_all
 from eval.trials.progress import Progress
 from eval.trials.trial import Job, Trial
+from telemetry.edge.frozen import frozen
 
 ARMS = ("replaced", "live")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Played:
     """The trials of a run; `stopped` says why it ended early, if it did."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from eval.ledger.provenance import GitState, history, history_row, model_identit
 from eval.trials.journal import Journal
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 from telemetry.logger import SCORING_VERSION
 
@@ -37,7 +38,7 @@ _KEPT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """One run as asked for."""
 

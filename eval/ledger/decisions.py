@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from typing import Any, Literal
 from agents.model.schema import problems, read_schema
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import DECISIONS, Repo, as_json, write_atomic
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json, plain
 
 SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
@@ -18,7 +18,7 @@ SCHEMA = Path(__file__).parents[1] / "decision.schema.json"
 Act = Literal["promote", "demote", "keep", "disable", "revive", "propose"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """What changes for which subject, by which evidence; hashes are of the text or file that changed."""
 

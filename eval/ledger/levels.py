@@ -17,10 +17,11 @@ the rest worsen alike. Of those tried, these three, averaged, find four sorts of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from telemetry.edge.frozen import frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +36,7 @@ PRIOR = 0.5  # pseudo-counts of either outcome: no case is certain before it was
 STEADY = 2  # passes alike before a suite counts as deterministic
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pass:
     """Every case once at most: its scores by number of the case, and the night it belongs to."""
 
@@ -44,7 +45,7 @@ class Pass:
     scores: Sequence[float]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """A level that ended. Places are those of passes: it held from `begin`, another one from `since` on."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.read.rows import Window
 from telemetry.read.store import connect
 
@@ -52,7 +52,7 @@ class Scored(NamedTuple):
         return self.case_id, self.case_hash
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Round:
     """Every case once at most, in one night: what one eval left, or one of its trials."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from importlib import metadata as installed
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agents.model.threads import start
 from telemetry import logger
 from telemetry.edge.files import HISTORY, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, git
 from telemetry.edge.records import load_json, plain
 from telemetry.logger import SCORING_VERSION
@@ -53,7 +53,7 @@ def _state(root: Path) -> tuple[str | None, bool | None]:
     return (None, None) if commit == "(initial)" else (commit, any(line[0] != "#" for line in told))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """What the trials of a run say about the model that answered them."""
 
@@ -98,7 +98,7 @@ def replay_metadata(
         "scoring_version": SCORING_VERSION,
         "suites": dict(suites),
         "prompts": dict(prompts),
-        **{name: one_or_list(getattr(seen, name)) for name in Seen.__slots__},
+        **{name: one_or_list(getattr(seen, name)) for name in Seen.__dataclass_fields__},
         "seed": seed,
         "packages": dict(packages()),
         **more,
@@ -129,7 +129,7 @@ def add_once(repo: Repo, line: str) -> None:
         logger.append(line.encode(), file)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One line of history, as far as it can be read."""
 

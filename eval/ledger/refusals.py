@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from telemetry import logger
 from telemetry.edge.files import REFUSALS, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 from telemetry.edge.text import clean, redact
 
@@ -31,7 +32,7 @@ _FORMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """One thing that was refused."""
 
@@ -63,7 +64,7 @@ def plain_reason(text: str) -> str:
 
 def read_line(row: Any) -> Refusal | None:
     """The refusal of a parsed line; None if it is none: lines come from a shared branch."""
-    if not well_formed(row, Refusal.__slots__, _FORMS):
+    if not well_formed(row, Refusal.__dataclass_fields__, _FORMS):
         return None
     return Refusal(**{**row, "why": plain_reason(row["why"])})
 

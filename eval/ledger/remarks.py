@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Final
 
 from eval.ledger.refusals import parsed_lines, plain_reason, push_lines, well_formed
 from telemetry import logger
 from telemetry.edge.files import REMARKS, Repo
+from telemetry.edge.frozen import frozen
 
 _FORMS: Final = {
     "subject": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{2,99}"),
@@ -25,7 +26,7 @@ _FORMS: Final = {
 NOTHING: Final = "none"  # the right answer was to say nothing
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remark:
     """One thing that somebody said."""
 
@@ -56,7 +57,7 @@ def fits(subject: str, right: str = "") -> bool:
 
 def read_line(row: Any) -> Remark | None:
     """The remark of a parsed line; None if it is none: lines come from a shared branch."""
-    if not well_formed(row, Remark.__slots__, _FORMS):
+    if not well_formed(row, Remark.__dataclass_fields__, _FORMS):
         return None
     return Remark(**{**row, "said": plain_reason(row["said"])})
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from agents.model.schema import problems, read_schema
 from telemetry.edge.files import Repo, as_json, write_atomic
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json, made, plain
 from telemetry.edge.text import code
 
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """The model that a report stands on, see `provenance.model_identity`."""
 
@@ -34,7 +34,7 @@ class Asked:
         return "the **offline model**" if self.provider == "offline" else code(str(self.model))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Form(Generic[R]):
     """One kind of report: its file, its schema, its record, and how it reads as a pull request."""
 

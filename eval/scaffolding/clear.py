@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,11 @@ from telemetry.edge.files import (
     write_atomic,
     write_json,
 )
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, git
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clearing:
     """What will go, and what the agents who stay lose by it."""
 

@@ -12,12 +12,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from eval.grading.suite import split
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 
 ANSWER: Final = "answer"
 MOST_LABELS: Final = 20  # more different answers are texts, not labels
@@ -49,7 +50,7 @@ class LeftOut:
         return f"{what} ({', '.join(known[:most])}{more})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Imported:
     """A suite as it is about to be written."""
 

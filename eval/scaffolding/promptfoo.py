@@ -12,7 +12,6 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from eval.scaffolding.imported import ANSWER, Case, Imported, LeftOut, family_of
 from eval.scaffolding.tables import read_rows
 from eval.scaffolding.templates import PLACE, filled, instruction, names_in
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml
 
 MAX_COMBINATIONS: Final = 1_000  # cases that the lists among one test's variables may make
@@ -32,7 +32,7 @@ _TEST: Final = {"description", "vars", "assert", "threshold", "metadata", "optio
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Test:
     """One test with its defaults, its variables single values."""
 

@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from eval.scaffolding.imported import (
     slug,
 )
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 
 MATCHES: Final = ("equals", "starts-with", "contains")
 QUESTION: Final = "question"
@@ -32,7 +32,7 @@ EMPTY: Final = (None, "")
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Columns:
     """Which columns are given to the agent, which hold the right answers, and how both are compared."""
 

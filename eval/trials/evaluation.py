@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -40,6 +40,7 @@ from eval.trials.shards import read_shards
 from eval.trials.trial import Identity, Trial, from_row
 from telemetry import logger
 from telemetry.edge.files import Repo, write_atomic
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 from telemetry.logger import SCORING_VERSION
 
@@ -53,7 +54,7 @@ _OWN = (
 _FORMAT = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """How to run; the defaults are those of the command line."""
 
@@ -66,7 +67,7 @@ class Options:
     quiet: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """One agent to be graded on one suite, and where the result goes."""
 
@@ -80,7 +81,7 @@ class Target:
         return self.suite.part(options.split)[part - 1 :: of]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evaluated:
     """What came of a target."""
 
@@ -90,7 +91,7 @@ class Evaluated:
     metadata: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evaluation:
     """What came of a run; `stopped` says why it ended early, if it did, `skipped` why an agent could not be graded."""
 

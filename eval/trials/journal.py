@@ -16,7 +16,6 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 from agents.model.call import Sent
 from telemetry import logger
 from telemetry.edge.errors import Stopped
+from telemetry.edge.frozen import frozen
 
 Identity = tuple[Any, ...]  # of a trial
 
@@ -66,7 +66,7 @@ class Rows(Mapping[Identity, dict[str, Any]]):
         return len(self._places)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entries:
     """What stands in a journal: its first line, its rows, and the requests of trials that never ended.
 

@@ -7,7 +7,6 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -17,6 +16,7 @@ from eval.grading.suite import Case, splits
 from eval.grading.trivial import Baseline, baseline, passing
 from eval.trials.trial import Trial
 from telemetry.deliberations import why
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 from telemetry.edge.text import MAX_PREVIEW, MAX_RAW_OUTPUT, clean, cut
 
@@ -33,7 +33,7 @@ ROWS = "_rows.jsonl"  # how its name ends
 _DELIBERATED = ("output", "ok", "score", "reasons", "error", "error_kind")  # of a trial, in its deliberation
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rates:
     """How some trials came out."""
 
@@ -42,7 +42,7 @@ class Rates:
     mean_score: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """The figures of one agent. Rates are over counted trials; errors and trials not run stand beside them."""
 
@@ -209,7 +209,7 @@ def result_rows(path: Path, document: Mapping[str, Any]) -> Sequence[Mapping[str
     return RowFile(beside) if beside.exists() else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowFile(Sequence[Mapping[str, Any]]):
     """Rows in a file, one a line, read when they are looked at."""
 

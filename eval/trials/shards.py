@@ -10,12 +10,12 @@ import argparse
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
@@ -52,7 +52,7 @@ def journal_file(whole: Path, folder: Path, place: tuple[int, int]) -> Path:
     return whole if of == 1 else folder / f"shard-{part}-of-{of}.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shards:
     """What the shards of a run left behind."""
 

@@ -9,7 +9,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import zip_longest
 from typing import Any
 
@@ -25,6 +25,7 @@ from eval.grading.suite import Case
 from eval.trials.turns import Turn, turn_data
 from telemetry import logger
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import MAX_ERROR, cut
 from telemetry.logger import INFRASTRUCTURE
 from telemetry.record.run import error_kind
@@ -66,13 +67,13 @@ class Recorder(Model):
                 asked.append(_Exchange(hashes, None if done is None else done.data))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Exchange:
     messages_sha256: list[str]
     answer: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """One trial to run."""
 
@@ -88,7 +89,7 @@ class Job:
         return (self.arm, self.spec.name, self.case.id, self.trial_no)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trial:
     """What came of a job."""
 

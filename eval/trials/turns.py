@@ -8,15 +8,15 @@ it, so the rewards of a trial add up to its score. A turn that nobody can grade 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from eval.grading.graders import grade_unjudged
 from eval.grading.own import GraderError
 from eval.grading.suite import Case
+from telemetry.edge.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """One turn."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from meta.critique.report import FORM, SCHEMA_VERSION, Critique, Failed, Pairing
 from meta.evidence.known import TuneResults, figures, latest_output, telemetry_summary, tune_results
 from telemetry import logger
 from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import made
 from telemetry.record.run import error_kind, instrument_agent_call_async
 
@@ -28,7 +29,7 @@ PROMPT = "agents/prompts/critique.md"
 FIGURES = ("count", "error_rate", "errors_by_kind", "avg_cost_usd", "avg_reward", "unpriced_runs")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """Who looks at whom, and at what."""
 

@@ -6,12 +6,12 @@ Every word of a model is made inert; what an earlier night said already stands i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from eval.ledger.report import Asked, Form
 from telemetry.edge.files import REPORTS
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import Section, cell, code, details, first_screen, fitting, quote, table
 
 SCHEMA_VERSION = 1
@@ -20,7 +20,7 @@ MAX_ROWS = 40  # of a table in the body; the report has all
 MAX_WORST = 15  # that somebody looks at over coffee; the others are among the words of the critics
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Issue:
     """What is wrong with an agent; its id and date come when it is linked to earlier nights."""
 
@@ -34,7 +34,7 @@ class Issue:
     first_seen: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recommendation:
     """What should change, and why."""
 
@@ -47,7 +47,7 @@ class Recommendation:
 Finding = Issue | Recommendation
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """What a critic said and nobody gets to read."""
 
@@ -56,7 +56,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pairing:
     """Who looks at whom."""
 
@@ -68,7 +68,7 @@ class Pairing:
         return f"{self.critic_agent} on {self.target_agent}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Critique(Pairing):
     """What one critic says about one colleague."""
 
@@ -82,7 +82,7 @@ class Critique(Pairing):
         return [*self.issues, *self.recommendations]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed(Pairing):
     """A critique that did not come about."""
 
@@ -90,7 +90,7 @@ class Failed(Pairing):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """What `meta/reports/cross_critiques.json` holds."""
 

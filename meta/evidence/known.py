@@ -7,7 +7,7 @@ suite, whatever a results file claims.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -16,12 +16,13 @@ from eval.grading.suite import BY_ANSWER, Suite, load_suite
 from eval.ledger.remarks import Remark
 from eval.trials.results import result_rows
 from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import read_json
 
 MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """One tune case that most trials got wrong, as a critic sees it."""
 
@@ -31,7 +32,7 @@ class Failure:
     output: str  # the start of it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TuneResults:
     """How an agent did on its tune cases."""
 
@@ -88,7 +89,7 @@ def words(suite: Suite, remarks: Mapping[str, Sequence[Remark]]) -> list[str]:
     return [told for each in said for told in each if told]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """What the latest critiques find wrong with an agent."""
 

@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from meta.nightly.stage import NIGHT
 from meta.nightly.steps import DONE, Result, Step
 from telemetry.edge import cli
 from telemetry.edge.files import SITE, Repo, write_atomic, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import commit_of
 from telemetry.edge.records import load_json
 from telemetry.edge.text import cell, code, table
@@ -75,7 +76,7 @@ def runs_since(repo: Repo, manifest: Manifest, started: float) -> str:
     return f"{runs} run{'s' * (runs != 1)} of {len(own)} agent{'s' * (len(own) != 1)} tonight"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FirstNight:
     """Whether earlier days are to be replayed; until that is done a mark stands, so that a killed replay goes on."""
 

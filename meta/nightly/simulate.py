@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from meta.nightly.steps import FAILED, call, run_step, steps
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import Repo, write_atomic, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import git
 
 CURVE = Path("telemetry/charts/nights.json")
@@ -33,7 +34,7 @@ PICTURE = Path("telemetry/charts/nights.png")
 SIMULATED = ("evals", "A/B", "critiques", "proposals")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """The champions' pass rates after so many nights."""
 

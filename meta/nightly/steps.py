@@ -7,19 +7,20 @@ import importlib
 import io
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meta.nightly.stage import InPlace
 from meta.publish import kinds
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import CHARTS, OUTPUTS, REPORTS, RESULTS, SUMMARY
+from telemetry.edge.frozen import frozen
 from telemetry.read.store import REPLAY_DAYS
 
 DONE, FAILED, STOPPED, SKIPPED = "done", "failed", "stopped", "skipped"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One part of the night: the scripts it runs, what it needs, and the kind of change it may propose."""
 
@@ -34,7 +35,7 @@ class Step:
     tonight: bool = False  # tells what this night did rather than what its script found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """How a step ended."""
 

@@ -12,13 +12,14 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Any
 
 from agents.offline.rules import BY_SUBJECT, Analyst, Key, found, known_keys, tuned_keys
 from meta.offline.term_mining import Mined, why_failed
 from meta.proposals.checks import texts_in
+from telemetry.edge.frozen import frozen
 
 WEIGHT_FACTORS = (0.5, 0.75, 1.25, 1.5)  # of terms that failing cases hold
 FACTORS = (0.25, 0.5, 0.67, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -30,7 +31,7 @@ _EXPECTED = re.compile(r'expected "([^"\\]{1,80})"')
 Values = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Move:
     """New values by key; None takes the key out."""
 

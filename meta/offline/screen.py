@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -24,9 +23,10 @@ from eval.grading.graders import grade
 from meta.offline import rule_text
 from meta.proposals.screen import Mark, Unit
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Question:
     payload: Mapping[str, Any]
     schema: Mapping[str, Any] | None

@@ -7,11 +7,11 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from meta.proposals.checks import texts_in
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml
 
 SHORTEST = 3  # letters of a mined term, unless it is a name: "up" says nothing
@@ -20,7 +20,7 @@ _PIECE = re.compile(r"[^.,;:!?()\[\]{}\"“”|]+")
 _TOKEN = re.compile(r"[^\W\d_][\w'’-]*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mined:
     """A term from the texts of failing cases."""
 

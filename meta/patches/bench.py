@@ -26,6 +26,7 @@ from meta.publish import judge
 from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import git
 from telemetry.edge.text import clean, redact
 
@@ -35,7 +36,7 @@ MAX_TRIES = 3  # recommendations per run: each costs a full test run
 MAX_ANSWERS = 2  # per recommendation: a patch that was refused may be mended once
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tried:
     """One recommendation, what was written for it, and what became of that."""
 

@@ -19,9 +19,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from telemetry.edge.frozen import frozen
 
 PYTHON = os.path.abspath(sys.executable)  # noqa: PTH100 - behind the walls `x/../y` leads nowhere; no link is resolved
 INNER = Path(__file__).with_name("confined.py")
@@ -39,7 +40,7 @@ WALLS = ("network", "processes", "files", "sockets")
 _PR_SET_PDEATHSIG = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Walls:
     """What keeps a command in; each False is a wall that this platform does not grant."""
 
@@ -68,7 +69,7 @@ class Walls:
         return all(getattr(self, name) for name in WALLS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ran:
     """How a confined command ended."""
 

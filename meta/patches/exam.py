@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, variance
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 from eval.grading.graders import grade
 from eval.grading.suite import Case, Suite, load_suite, pin, write_suite
 from telemetry.edge.files import BASELINES, REPORTS, SUITES, Repo
+from telemetry.edge.frozen import frozen
 
 BUILDER = Path("eval/build_suites.py")
 # What would tell the answers, or how they were made; tests that need it are marked `answers`.
@@ -36,7 +37,7 @@ _ANY = [{"grader": "json_schema", "path": "", "schema": True}]  # a suite must e
 Graded = Mapping[str, tuple[float, bool]]  # case id -> score, passed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scores:
     """The agent's cases without and with the patch, graded outside the walls."""
 
@@ -66,7 +67,7 @@ class Scores:
         return arms
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exam:
     """The cases of one agent, and the name under which each is shown."""
 

@@ -7,7 +7,6 @@ edited, and otherwise only ever shown to the model that writes the patch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from agents.texts.prompt_set import PromptSet
 from meta.patches.report import NotTried, Recommended, not_tried
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import REPORTS, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 
 CRITIQUES = REPORTS / "cross_critiques.json"
@@ -28,7 +28,7 @@ MAX_TRIAGED = 50  # findings in one question to the meta agent
 PRIORITIES = ("P0", "P1", "P2")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recommendation(Recommended):
     """One as it was read, with what triage goes by."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from meta.patches.exam import Scores
 from meta.patches.size import Metrics
 from meta.patches.trial import PASSED, Check
 from telemetry.edge.files import REPORTS
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import (
     Section,
     cell,
@@ -37,7 +37,7 @@ def kept(text: str) -> str:
     return redact(clean(text))[:TEXT_CHARS]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recommended:
     """What somebody thinks should change, and why."""
 
@@ -53,7 +53,7 @@ class Recommended:
         return kept(self.agent)[:100], kept(self.change), kept(self.why), self.priority, kept(self.origin)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotTried(Recommended):
     """One that was set aside."""
 
@@ -65,7 +65,7 @@ def not_tried(one: Recommended, why: str) -> NotTried:
     return NotTried(*one.kept, kept(why))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row(Recommended):
     """One that was tried."""
 
@@ -83,7 +83,7 @@ class Row(Recommended):
     scores: Scores | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """What `meta/reports/sandbox_report.json` holds."""
 

@@ -11,7 +11,8 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from telemetry.edge.frozen import frozen
 
 LEAST = 0.1  # a patch that passed is worth something, however it was written
 FILE_COST = 0.25  # each further file makes a change this much heavier to review
@@ -26,7 +27,7 @@ _SCAFFOLDING = re.compile(
 Texts = Sequence[tuple[str, str]]  # of Python files, before and after; an empty one is no file
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Metrics:
     """What goes into the `evaluation` event of a patch."""
 

@@ -22,6 +22,7 @@ from meta.patches.size import Metrics, measure
 from meta.publish.contents import Change
 from meta.publish.judge import canonical, check_patch, export
 from telemetry.edge.files import RESULTS
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused
 
 MAX_DIFF_CHARS = 200_000  # the guard's limit of 400 lines stands far below
@@ -45,7 +46,7 @@ Command = tuple[str, ...]
 Said = tuple[bytes | None, bytes | None]  # the results file, and that of its rows if it names one
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Commands:
     """What runs in the worktree; `{agent}`, `{seed}` and `{tests}` are filled in."""
 
@@ -70,7 +71,7 @@ def commands() -> Commands:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One thing that was checked, and how it ended."""
 
@@ -80,7 +81,7 @@ class Check:
     said: str = ""  # the end of what it said, when it did not pass
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attempt:
     """What became of one patch."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agents.model.call import Completion, Model, ask
 from agents.model.schema import record, text
 from meta.patches.recommendations import Recommendation
+from telemetry.edge.frozen import frozen
 from telemetry.record.run import instrument_agent_call_async
 
 WRITER = "meta_agent"  # whose run this is
@@ -25,7 +25,7 @@ ANSWER: Final = record(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """What the model answered."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.manifest import AgentSpec, Manifest
@@ -15,6 +14,7 @@ from meta.evidence.known import Finding
 from meta.proposals.edits import Edit
 from meta.proposals.search import Proposal
 from telemetry import logger
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 from telemetry.edge.text import clean, redact
 from telemetry.record.run import instrument_agent_call_async
@@ -39,7 +39,7 @@ ANSWER: Final = record(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """What the proposer is told; case ids are left out, nobody needs them to find a pattern."""
 

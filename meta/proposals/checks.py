@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agents.manifest import mentions
@@ -17,6 +17,7 @@ from agents.offline import rules
 from agents.texts import variants
 from meta.proposals.edits import changed_lines
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import clean, redact
 
 MAX_CHANGED_LINES = 30  # added plus removed
@@ -32,7 +33,7 @@ _ORDERS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class About:
     """What a text is held against."""
 

@@ -8,17 +8,17 @@ What it said stands in git history; the lineage remembers it by letter and hash,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from agents.texts.variants import Variant, Variants
 from eval.ab.memory import Memory
 from meta.proposals.report import Proposed
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 
 ORIGINAL = "A"  # where the prompt started: kept for reference
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contenders:
     """The texts of one prompt."""
 

@@ -30,6 +30,7 @@ from meta.proposals.report import Proposed, Rates, Tune
 from meta.proposals.screen import Mark, Marks, Screen, TrialScreen, Unit
 from meta.proposals.search import Climb, Effort, Proposal
 from meta.proposals.searches import Meter, Search
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import read_json
 
 MAX_WAITING = 2  # challengers of one prompt that were not tested yet: more would only split the evidence
@@ -49,7 +50,7 @@ FREE_IDEAS, FREE_ROUNDS, FREE_JUDGEMENTS = 700, 3, 30_000
 FreeScreen = Callable[[Sequence[Unit], str, PromptSet], Awaitable[Screen | None]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draft:
     """What came of one prompt: a text and its row in the report, which has no name yet, or why there is none."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from telemetry.edge.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edit:
     """One replacement in a text: what stands there (exactly once) and what shall stand there instead."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from agents.texts.variants import name_of
 from eval.ledger.report import Asked, Form
 from telemetry.edge.files import REPORTS
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import Section, cell, code, cut, details, fenced, first_screen, fitting, some, table
 
 SCHEMA_VERSION = 1
@@ -18,7 +18,7 @@ MAX_TOLD = 130  # characters of what changes, while folded
 MAX_NAMES, MAX_ROWS = 20, 40  # in one sentence, and in a table or list of the body; the report has all
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rates:
     """How a text did on the cases of a screen."""
 
@@ -26,7 +26,7 @@ class Rates:
     mean_score: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tune:
     """How two texts did on the same tune cases."""
 
@@ -44,7 +44,7 @@ class Tune:
         return 100 * (self.after.passed - self.before.passed) / self.cases
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cleared:
     """A challenger that lost and is out of the race."""
 
@@ -53,7 +53,7 @@ class Cleared:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeftOut:
     """A prompt without a new challenger, or an idea that was not fit, and why."""
 
@@ -61,7 +61,7 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proposed:
     """A new challenger."""
 
@@ -83,7 +83,7 @@ class Proposed:
     cost_usd: float | None = None  # ... and what they cost; None is unknown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """What `meta/reports/proposals.json` holds."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from agents.manifest import AgentSpec
@@ -16,9 +16,10 @@ from agents.texts.prompt_set import PromptSet
 from eval.grading.suite import Case
 from eval.trials.pool import Breaker, Job, collect
 from telemetry.edge.errors import Stopped
+from telemetry.edge.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unit:
     """One tune case of one agent."""
 
@@ -33,7 +34,7 @@ class Unit:
         object.__setattr__(self, "second_half", half == 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """How a text did on a case."""
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 from meta.proposals.edits import Edit, EditError, applied
 from meta.proposals.screen import Marks, Screen
+from telemetry.edge.frozen import frozen
 
 LEAST_GAIN = 0.75  # cases: what one idea must be worth after its price
 PRICE_PER_WORD = 0.25  # cases per word more: simple changes are likelier to hold on unseen cases
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proposal:
     """A change as somebody proposed it."""
 
@@ -44,7 +45,7 @@ Ask = Callable[[Climb, int], Awaitable[Sequence[Proposal]]]  # the state, the ro
 Fits = Callable[[str], list[str]]  # what is wrong with a text; empty: nothing
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effort:
     """How much may be tried."""
 

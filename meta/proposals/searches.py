@@ -8,20 +8,21 @@ A new text to start from, or another model, and the count begins anew. Searches 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
 from agents.model.call import Completion, LLMError, Message, Model
 from eval.ledger.provenance import append_history, history
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import made, plain
 
 FREE_FAILURES = 3  # in a row: no reason to wait yet
 MOST_NIGHTS = 14  # between two searches of a prompt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Search:
     """One search: for which prompt, from which text on, what it took, and the text that came of it."""
 

@@ -6,7 +6,6 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from meta.publish import cases, contents
 from meta.publish.contents import ABSENT, EXECUTABLE, REGULAR, Change, Decision, Head
 from meta.publish.kinds import Kind
 from meta.publish.reach import outward
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml
 
 MAX_PATH_CHARS = 160
@@ -26,7 +26,7 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.
 _MODES = {"120000": "a symbolic link", "160000": "a submodule", EXECUTABLE: "executable"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """One reason why a change is refused."""
 

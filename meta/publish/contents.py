@@ -7,13 +7,13 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
 from agents.manifest.edit import move
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml
 from telemetry.edge.text import MAX_BODY, redact, unseen
 
@@ -47,7 +47,7 @@ _IN_A_BODY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """One file before and after. A rename is a deletion and an addition."""
 

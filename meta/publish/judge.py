@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from meta.publish.contents import FILES, Change, Decision
 from meta.publish.kinds import Kind
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, write_atomic, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, Objects, blobs, git
 from telemetry.edge.records import load_yaml
 
@@ -32,7 +33,7 @@ MAX_PATCH_BYTES = 8_000_000
 _APPLY = ("apply", "--whitespace=nowarn")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judged:
     """A patch, what it changes, and what is wrong with that; it may be applied when nothing is."""
 

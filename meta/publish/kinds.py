@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml, made
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """One kind of pull request. `allowed` are globs: `*` stays within a folder, `**` does not."""
 
@@ -49,7 +49,7 @@ class Kind:
 
 def _listed() -> Iterator[Kind]:
     for name, row in load_yaml(Path(__file__).with_suffix(".yaml").read_bytes()).items():
-        if unknown := row.keys() - set(Kind.__slots__):  # a misspelt limit would be no limit
+        if unknown := row.keys() - set(Kind.__dataclass_fields__):  # a misspelt limit would be no limit
             raise TypeError(f"kinds.yaml: {name}: no field {', '.join(sorted(unknown))}")
         yield made(Kind, {"name": name, **row})
 

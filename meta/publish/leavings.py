@@ -14,12 +14,13 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from telemetry import logger
 from telemetry.edge.files import LEAVINGS, MANIFEST, PROMPTS, Repo, write_atomic
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 
 SAME_NIGHT: Final = timedelta(hours=18)  # cron is hours late at times, and the next night begins after 24
@@ -33,7 +34,7 @@ STEPS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaving:
     """What one step of one run left."""
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from telemetry.edge.frozen import frozen
 
 Live = Callable[[str], str]  # the hash of the text that is live for a prompt; empty if there is none
 Report = Mapping[str, Any]
 _UNFIT = re.compile(r"[^A-Za-z0-9_./-]")  # for the subject of a refusal
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """One thing that a pull request wants."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from agents.manifest.check import unchecked
@@ -22,6 +21,7 @@ from meta.pulls.claims import Claim, claims, read
 from meta.pulls.hub import Hub, Row
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 
 OVERTAKEN: Final = "<!-- ratchet: overtaken -->"  # begins the comment with which automation closes its own
 # Pull requests of a branch that are looked at: each was read the night after it was closed.
@@ -32,7 +32,7 @@ _CASE: Final = re.compile(r'"id":"([a-z0-9][a-z0-9_.-]{2,79})"')
 _TRUSTED: Final = ("OWNER", "MEMBER", "COLLABORATOR")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """What GitHub says of the one branch of a kind."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.manifest.check import unchecked
@@ -21,6 +20,7 @@ from meta.pulls.closed import claimed, refused
 from meta.pulls.hub import Hub, HubRefused, Row
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import cell, code, quote, table
 
 WRITERS: Final = ("admin", "maintain", "write")
@@ -38,7 +38,7 @@ USAGE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """What was asked for."""
 
@@ -46,7 +46,7 @@ class Command:
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What to say, and what to put on record."""
 

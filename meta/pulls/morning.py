@@ -6,7 +6,6 @@ import json
 import os
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -20,6 +19,7 @@ from meta.pulls.hub import Hub, HubRefused, Row
 from meta.pulls.settings import VARIABLES, linked
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import read_json
 from telemetry.edge.text import cell, code
 from telemetry.read.rows import Window
@@ -36,7 +36,7 @@ ORDER: Final = (
 _PIN: Final = "mutation($id: ID!) { pinIssue(input: {issueId: $id}) { clientMutationId } }"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """One open pull request of ours."""
 
@@ -54,7 +54,7 @@ class Waiting:
         return f"[#{self.number}]({self.url}) {cell(self.title, 120)}{draft}{said}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spend:
     """What model calls cost since some time."""
 
@@ -70,7 +70,7 @@ class Spend:
         return f"${self.usd:.2f}{unpriced} for {self.calls:,} calls"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Morning:
     """What there is to tell."""
 

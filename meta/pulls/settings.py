@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import code
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Level(Enum):
     BAD = "BAD"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One thing that was looked at; `do` is where to click, for what is bad."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup, escape
+
+from telemetry.edge.frozen import frozen
 
 WIDTHS = {"wide": 680, "narrow": 330}
 HEIGHT = 220
@@ -19,7 +20,7 @@ MOST = 100  # points of a line
 MARGIN = {"left": 52, "right": 14, "top": 12, "bottom": 26}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """One value at a place; `label` names the place on the axis, `note` marks it (a merge, a name)."""
 
@@ -30,7 +31,7 @@ class Point:
     kind: str = ""  # a class of its own
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scale:
     """A range of values laid over a range of pixels."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agents.texts.variants import Origin, Variants, name_of, sha256
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import is_number
 from telemetry.read.intervals import wilson
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RECENT = 30  # days of rows behind the figures by case and by day
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Score:
     """How many cases an agent passed in one night, under which text."""
 
@@ -35,7 +35,7 @@ class Score:
         return self.passed / self.counted
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """One challenger against a champion, as the last night that touched it left it."""
 
@@ -69,7 +69,7 @@ class Comparison:
         return float(value) if is_number(value) else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Day:
     """One day of the log."""
 
@@ -82,7 +82,7 @@ class Day:
     answered: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tried:
     """One case under one text, over the recent nights."""
 
@@ -96,7 +96,7 @@ class Tried:
         return 0 < self.passed < self.trials
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Texts:
     """The texts of one prompt: the live one and those that compete with it."""
 

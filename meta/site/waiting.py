@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,6 +17,7 @@ from agents.texts.variants import name_of
 from eval.ledger.report import Form
 from meta.publish.kinds import KINDS, Kind
 from telemetry.edge.files import MANIFEST, PROMPTS, VARIANTS, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, git
 from telemetry.edge.records import is_number, made
 
@@ -34,7 +34,7 @@ EFFECTS = (
 REPORT_ONLY = "report only"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gain:
     """What one promotion brings, in points of score as shares of one, with its interval as far as it is known."""
 
@@ -44,7 +44,7 @@ class Gain:
     high: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """One open change."""
 

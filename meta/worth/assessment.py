@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from meta.worth.evidence import CONVINCED, against
 from meta.worth.outcomes import Known
 from meta.worth.record import Agent, Basis, Hits, Listed, Measured, Metrics, Unique
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 from telemetry.read import field
 from telemetry.read.field import USEFUL_SIGNAL, WINDOW, Row, day_of, said
@@ -31,7 +32,7 @@ ORDER = ("candidate", "revival", "loud", "probation")  # of the states that a re
 NOTHING_KNOWN = Known({}, {})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Graded:
     """How an agent did on its suite, and how often an empty answer would have passed there."""
 

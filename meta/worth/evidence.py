@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from telemetry.edge.frozen import frozen
 
 SHARES = (0.5, 0.7, 0.9)  # of what a bettor may stake without risking everything
 CONVINCED = 40.0  # to one: an agent that earns exactly 0 gets there in 95 days, at a floor of 0.05
 SPELL_DAYS = 30  # days of history from which the length of a spell can be told
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """The odds against the agent earning the floor, and since which day they have been growing."""
 

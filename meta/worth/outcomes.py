@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from agents.sources.outcomes import CameTrue, happened
 from meta.worth.record import Hits
+from telemetry.edge.frozen import frozen
 from telemetry.read.field import Row, day_of, subjects, weighed
 from telemetry.read.intervals import wilson
 from telemetry.reward import settled_reward
@@ -15,7 +15,7 @@ from telemetry.reward import settled_reward
 FEW = 10  # outcomes of a subject, below which its base rate is that of all such: each ticket is one of its own kind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """What is known to have happened, or not: by day and subject, and how often by subject."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import INLINE
 
 # What a verdict stands on: what came true, where that is known of half the runs; else what was claimed, and beside it
@@ -13,7 +14,7 @@ from telemetry.edge.records import INLINE
 Basis = Literal["settled_reward", "reward_and_pass_rate", "reward", "pass_rate", "nothing"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measured:
     """What an agent's counted days come to, beside their number and mean reward."""
 
@@ -37,7 +38,7 @@ class Measured:
     cost_per_useful_signal_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Metrics:
     """An agent's last days under its latest scoring version."""
 
@@ -48,7 +49,7 @@ class Metrics:
     judged: tuple[float, ...] = ()  # what the verdict stands on, by day
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unique:
     """Distinct signals by day, and how many of them no other agent gave the same day."""
 
@@ -57,7 +58,7 @@ class Unique:
     unique_share: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hits:
     """How often alerts came true, against the base rate of the subjects they speak of."""
 
@@ -69,7 +70,7 @@ class Hits:
     lift_interval: tuple[float, float] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """What is said of an agent of the manifest only."""
 
@@ -77,7 +78,7 @@ class Listed:
     hits: Hits | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Agent:
     """One row of the report."""
 
@@ -94,7 +95,7 @@ class Agent:
     columns: Mapping[str, Any] | None = field(default=None, metadata=INLINE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """Who is a candidate."""
 
@@ -106,7 +107,7 @@ class Rule:
     convinced: float  # odds to one that make a candidate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """What `meta/reports/retirement_report.json` holds, and `revival_report.json` beside it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 from telemetry.batches.anonymise import Options
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EXPORTS, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml, made
 
 ACCESS: Final = Path("telemetry/access.yaml")
@@ -28,7 +29,7 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """What holds for one type of batch."""
 

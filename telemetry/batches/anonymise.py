@@ -13,6 +13,7 @@ from typing import Final
 
 from telemetry.batches import personal
 from telemetry.edge.errors import BadInput
+from telemetry.edge.frozen import frozen
 
 SECRET: Final = "RATCHET_TENANT_SECRET"
 LEAST_SECRET: Final = 16  # characters: a shorter one can be guessed, and with it every tenant's id
@@ -28,7 +29,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _DIGIT: Final = re.compile(r"\d")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """What is done; as `anonymize:` in telemetry/access.yaml has it."""
 

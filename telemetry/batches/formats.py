@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from telemetry.batches.anonymise import Anonymiser
 from telemetry.batches.points import Point, Turn
+from telemetry.edge.frozen import frozen
 
 SFT, TURNS, GRPO, CURRICULUM = "sft", "turn-rl", "grpo", "curriculum"
 GAP: Final = 0.2  # of worth, between the chosen and the rejected answer to the same messages
@@ -24,7 +24,7 @@ STAGES: Final = 4  # of a curriculum, as many points in each
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """What goes into the files: points of the quality asked for, and others to compare them with."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
 from telemetry.batches.holdout import TUNE
 from telemetry.batches.points import Point
+from telemetry.edge.frozen import frozen
 from telemetry.logger import COMPLEXITIES
 
 ERROR, WARNING = "error", "warning"
@@ -17,7 +17,7 @@ MOST_QUALITY, LEAST_QUALITY = 1.0, 0.0
 EXAMPLES: Final = 5  # points named per gate in the report
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """What gates know beside the point."""
 
@@ -28,7 +28,7 @@ class Known:
     now: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gate:
     """A rule that a point keeps, or a reason why it does not."""
 

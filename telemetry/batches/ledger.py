@@ -10,18 +10,18 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EXPORTS, Repo, as_json, write_json
+from telemetry.edge.frozen import frozen
 
 MANIFEST, POINTS, CONSUMED = "manifest.json", "ledger.jsonl", "consumed.json"
 _ID: Final = re.compile(r"[a-z-]+-\d{8}-[0-9a-f]{12}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class File:
     """One file of a batch."""
 

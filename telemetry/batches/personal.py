@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
+
+from telemetry.edge.frozen import frozen
 
 # Each begins with a character that is rare enough to be jumped to; only then it looks back: a text of a kilobyte takes
 # a tenth of a millisecond. Where there is a group, it is what counts.
@@ -46,7 +47,7 @@ KINDS: Final = tuple(dict.fromkeys(kind for kind, *_ in PATTERNS))
 _LOCAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+'-]{0,63}\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """One place in a text."""
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from telemetry.batches.formats import CURRICULUM, GRPO, SFT, TURNS
 from telemetry.batches.points import Point
+from telemetry.edge.frozen import frozen
 from telemetry.read.rows import in_utc
 
 RECENT: Final = 30  # days that come first
 MOST: Final = 100_000  # points of one batch
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Minimum:
     """What a batch must have to be worth a training; None is all that there are."""
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.logger import FIELD
 from telemetry.read.rows import Window
 
 OFFLINE: Final = "offline"  # the provider of answers that teach nobody anything but the rules
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """One question to a model and its answer, by the names of their texts."""
 
@@ -25,7 +25,7 @@ class Turn:
     tools: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """One run; None where nothing is known."""
 

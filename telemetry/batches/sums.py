@@ -10,18 +10,18 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EXPORTS, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 
 SPENT: Final = EXPORTS / "privacy.jsonl"  # one line a release
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """What is released of one agent: both with noise, so the mean of few runs may lie outside 0..1 and is cut there."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -18,10 +17,11 @@ from telemetry.branch.days import by_day
 from telemetry.branch.local import laid_out
 from telemetry.branch.remote import TRIES, DataBranch, GitFailed
 from telemetry.branch.segments import COLD, LINES, Segment, lines, name
+from telemetry.edge.frozen import frozen
 from telemetry.read import sealed_texts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compacted:
     """How many segments of finished months there were, and how many there are now."""
 

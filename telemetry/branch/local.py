@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from telemetry.branch.remote import DataBranch
 from telemetry.branch.segments import COLD, LINES, MAX_BYTES, Segment, lines
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import EVENTS, SCRATCH, SEALED, Repo, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 from telemetry.read import days, sealed_texts
 from telemetry.read.sealed_texts import CAME
@@ -31,7 +32,7 @@ from telemetry.read.sealed_texts import CAME
 STATE: Final = SCRATCH / "sync.json"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """Segments of the branch that were looked at, and own sealed files that are there."""
 

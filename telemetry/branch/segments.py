@@ -20,6 +20,7 @@ from typing import Any, Final
 from telemetry import texts
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import HISTORY, LEAVINGS, REFUSALS, REMARKS
+from telemetry.edge.frozen import frozen
 from telemetry.read.parquet import sealable
 from telemetry.read.rows import ELSEWHERE, in_utc, is_instant
 
@@ -67,7 +68,7 @@ def name(log: str, day: str, data: bytes, form: str = "jsonl", run: str = "") ->
     return f"{log}/dt={day}/{f'{run}-' if run else ''}{digest}.{form}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bounds:
     """What a run can have measured."""
 
@@ -98,7 +99,7 @@ class Bounds:
         return "" if self._within(row.get("ts")) else "outside the time of the run"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checked:
     """The lines of one log that are taken, and how many were refused, by reason."""
 

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from telemetry.edge.frozen import frozen
 
 _read: dict[str, tuple[tuple[int, ...], bytes]] = {}
 
@@ -92,7 +93,7 @@ SCRATCH = Path(".ratchet")
 _here = Path()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repo:
     """One checkout; `repo / MANIFEST` is its manifest."""
 

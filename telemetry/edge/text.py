@@ -12,10 +12,11 @@ import base64
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote as quote_url
 from urllib.parse import quote_plus
+
+from telemetry.edge.frozen import frozen
 
 # How much of a model's text is kept where; a cut is always marked by the caller's `*_truncated` field.
 MAX_RAW_OUTPUT = 4096  # characters of a model's answer on its llm_call row: enough to see what went wrong
@@ -200,7 +201,7 @@ def first_screen(*lines: str) -> str:
     return "\n".join(f"> {line}" for line in lines if line)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section:
     """A part of a body that may be left out: the lowest `worth` first, of equals the last."""
 

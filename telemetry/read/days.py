@@ -16,12 +16,12 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge.files import SEALED, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.logger import FIELD
 from telemetry.read import field
 from telemetry.read.rows import COLUMNS, ELSEWHERE, Window, quoted
@@ -90,7 +90,7 @@ def _sums(table: str) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """The sums of some sealed days."""
 

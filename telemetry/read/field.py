@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from telemetry.edge.frozen import frozen
 from telemetry.logger import INFRASTRUCTURE
 from telemetry.read.intervals import Mean
 from telemetry.read.rows import quoted
@@ -166,7 +166,7 @@ def by_agent(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Days:
     """An agent's last days under its newest scoring version, oldest first."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
+
+from telemetry.edge.frozen import frozen
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +31,7 @@ STEPS: Final = 60  # points of a line at most
 SMOOTH: Final = 20  # the rolling mean spans a twentieth of an agent's runs, and at least 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Series:
     """The runs of one agent in order of time, or one in `every` of them; an unknown value is NaN."""
 

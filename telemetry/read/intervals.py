@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from telemetry.edge.frozen import frozen
 
 Z95 = 1.959963984540054  # two-sided 95 % of the normal distribution
 
@@ -55,7 +56,7 @@ def mean_lower_bound(values: Sequence[float], floor: float = -1.0, alpha: float 
     return -mean_upper_bound([-max(value, floor) for value in values], ceiling=-floor, alpha=alpha)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mean:
     """A mean, and the squares of the differences from it."""
 

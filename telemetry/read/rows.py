@@ -8,11 +8,11 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 from telemetry.edge import cli
+from telemetry.edge.frozen import frozen
 from telemetry.logger import SOURCES
 
 REQUIRED: Final = ("event_id", "ts", "kind", "agent", "run_id", "source")  # of every row, as it is read
@@ -56,7 +56,7 @@ TAIL_BLOCK: Final = 1 << 20  # bytes read at a time from the end of the log
 TAIL_PATIENCE: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """Which rows are asked for. `last_n` counts matching rows by order of appending; 0 means all."""
 

@@ -17,13 +17,13 @@ import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SEALED, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 from telemetry.read.rows import (
     COLUMNS,
@@ -57,7 +57,7 @@ ONCE: Final = "ratchet: each event_id once"
 LINE_BUFFER: Final = 2 << 20  # bytes; DuckDB holds a few per thread, and grows them up to 32 MiB a line
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """The live log as it stood, and the Parquet files that hold everything sealed from it."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from telemetry.edge.frozen import frozen
 from telemetry.logger import INFRASTRUCTURE
 
 FIELDS = (
@@ -30,7 +30,7 @@ FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """One call of a tool."""
 
@@ -41,7 +41,7 @@ class ToolCall:
     result_sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Iteration:
     """One attempt of a run that tries again until it is good enough."""
 
@@ -53,7 +53,7 @@ class Iteration:
     outcome: str  # met | below | failed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """What is known of a run when it ends; None is unknown."""
 
@@ -128,4 +128,4 @@ def _by_tool(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
 
 
 def _plain(one: Iteration) -> Mapping[str, Any]:
-    return {name: getattr(one, name) for name in one.__slots__}
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge.files import SCRATCH, here, write_json
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ KEPT = SCRATCH / "prices.json"
 Rate = tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """Tokens of one call. `cached` is part of `tokens_in`, `thinking` part of `tokens_out`; None is unknown."""
 
@@ -34,7 +34,7 @@ class Usage:
     thinking: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Override:
     """Prices given by a person, in USD per million tokens; they win over the price list."""
 
@@ -42,7 +42,7 @@ class Override:
     completion_per_mtok: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cost:
     """An amount and where it comes from: provider, override, price_list or unknown."""
 
@@ -95,7 +95,7 @@ def price_list_version() -> str:
     return f"genai-prices {version('genai-prices')}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rates:
     """The list prices of a model; None where the list has none, or counts in other units."""
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml
 
 CONFIG: Final = Path("telemetry/retention.yaml")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ages:
     """In days; each the last on which something is still there."""
 

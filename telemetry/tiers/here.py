@@ -10,12 +10,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
 from telemetry.edge.files import EXPORTS, SEALED, Repo
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 from telemetry.read import days, sealed_texts
 from telemetry.read.rows import Window
@@ -26,7 +26,7 @@ KEPT_OF_BATCH: Final = ("manifest.json", "ledger.jsonl", "consumed.json")  # wha
 HASH: Final = r"\b[0-9a-f]{64}\b"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What is due here."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -16,13 +15,14 @@ from telemetry.branch.days import by_day
 from telemetry.branch.local import laid_out
 from telemetry.branch.remote import TRIES, DataBranch, GitFailed
 from telemetry.branch.segments import COLD, Segment, name
+from telemetry.edge.frozen import frozen
 from telemetry.read import sealed_texts
 from telemetry.read.rows import quoted
 from telemetry.tiers.ages import Ages
 from telemetry.tiers.here import freeze, keys_in, keys_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thinned:
     """What the branch loses."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.market.sample.planted import ACTIVE, CRISES, NEWS, PLAN, Dice, headlines, is_quiet
 from agents.market.sample.quotes import Books
+from telemetry.edge.frozen import frozen
 
 MARKET: Final = "agents/sample/market.jsonl"
 OUTCOMES: Final = "telemetry/outcomes.jsonl"
@@ -29,7 +29,7 @@ WRONG: Final = [*PLAN["late"], (GLITCH_DAY, "DGS10")]  # figures that are put ri
 ROUGH: Final = 6  # days from the outbreak with more noise than usual
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Series:
     """One macro series: where it starts, how it breathes, and which move over the horizon is an event."""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml
 
 PLAN: Final = load_yaml((Path(__file__).parent / "plan.yaml").read_bytes())
@@ -40,7 +40,7 @@ class Dice:
         return sum(self._random() for _ in range(12)) - 6.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arc:
     """A planted crisis."""
 
