@@ -69,4 +69,5 @@ $(VENV)/.%: $(LISTS)/%.txt pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --require-hashes -r $<
 	@[ $* != develop ] || $(PIP) --no-deps --no-build-isolation --editable .
+	@$(PY) -m compileall -q agents eval meta telemetry  # as pip does with what it installs: the first night is no slower
 	@touch $@
