@@ -22,7 +22,7 @@ from telemetry.edge.git import GitRefused, git
 # Where git knows no other.
 IDENTITY = ("-c", f"user.name={branches.NAME}", "-c", f"user.email={branches.MAIL}")
 NIGHT = files.SCRATCH / "night"
-TREE = NIGHT / "tree"
+TREE, HEAD = NIGHT / "tree", NIGHT / "head"
 FOLDERS = (files.SEALED, files.CHARTS, files.OUTPUTS, files.RESULTS, files.SCRATCH)
 # The summary is replaced as a whole, so a link to it would be replaced too.
 FILES = (files.EVENTS, files.TEXTS, files.HISTORY, files.REFUSALS)
@@ -62,7 +62,7 @@ class Stage(InPlace):
         self.tree = self.root / TREE
         self._base = ""  # the commit that all changes start from
         self._clean = True  # the worktree is as that commit has it
-        self._head = judge.Head(self.tree)  # one and the same all night
+        self._head = judge.Head(self.tree, self.root / HEAD)  # one and the same all night
         self._kept: dict[str, bytes] = {}
         self._identity: tuple[str, ...] = ()
         self._kept_branches: set[str] = set()
@@ -147,5 +147,6 @@ class Stage(InPlace):
         for name in (*FOLDERS, *FILES):  # the links first: removing a tree must never follow them
             if (self.tree / name).is_symlink():
                 (self.tree / name).unlink()
-        shutil.rmtree(self.tree, ignore_errors=True)
+        for folder in (self.tree, self.root / HEAD):
+            shutil.rmtree(folder, ignore_errors=True)
         git(self.root, "worktree", "prune")

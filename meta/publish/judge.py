@@ -60,9 +60,13 @@ class Judged:
 
 
 class Head:
-    """The files of HEAD, None where there is none; those of no name are none."""
+    """The files of HEAD, None where there is none; those of no name are none.
 
-    def __init__(self, root: Path) -> None:
+    Whoever judges several changes names a `folder` that is not there yet: there HEAD is laid out once for all of them.
+    """
+
+    def __init__(self, root: Path, folder: Path | None = None) -> None:
+        self._root, self._folder = root, folder
         self._objects = Objects(root)
 
     def __call__(self, path: str) -> bytes | None:
@@ -79,6 +83,15 @@ class Head:
             raise BadInput(f"{contents.MANIFEST}: not in HEAD, so nothing says which paths are protected")
         loaded: dict[str, Any] = load_yaml(text)
         return loaded
+
+    @contextmanager
+    def laid_out(self) -> Iterator[Path]:
+        """Its files in a folder, which has to be left as it was."""
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = self._folder or Path(scratch) / "head"
+            if not folder.exists():
+                export(b"", self._root, folder)
+            yield folder
 
 
 @functools.lru_cache(maxsize=8)
@@ -201,20 +214,36 @@ def check_handover(folder: Path, kind: str, root: Path, head: Head | None = None
         wrong += agreement.check_decisions(judged.changes, form, after, head)
     if head(contents.LINEAGE_SCHEMA) is not None:
         wrong += agreement.check_lineage(judged.changes, head)
-    if not wrong and (why := _breaks(judged, root)):
+    if not wrong and (why := _breaks(judged, head)):
         wrong.append(Problem("", f"leaves what cannot be loaded: {why[:300]}"))
     return replace(judged, problems=tuple(wrong), body=body.decode(errors="replace"))
 
 
-def _breaks(judged: Judged, root: Path) -> str:
+def _breaks(judged: Judged, head: Head) -> str:
     """Why the tree could not be loaded after the change; empty if it could, or could not before either."""
-    with tempfile.TemporaryDirectory() as folder:
-        before, after = Path(folder) / "before", Path(folder) / "after"
-        export(judged.patch, root, after)
-        if not (why := agreement.loads(after, judged.paths)):
-            return ""
-        export(b"", root, before)
-        return why if why != agreement.loads(before, judged.paths) else ""
+    with head.laid_out() as tree:
+        with _changed_in(tree, judged.changes):
+            why = agreement.loads(tree, judged.paths)
+        return why if why and why != agreement.loads(tree, judged.paths) else ""
+
+
+@contextmanager
+def _changed_in(tree: Path, changes: Sequence[Change]) -> Iterator[None]:
+    """The change in a tree that holds HEAD, for as long as somebody looks."""
+
+    def put(path: Path, content: bytes | None) -> None:
+        path.unlink(missing_ok=True)  # a link is replaced, never followed
+        if content is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    try:
+        for change in changes:
+            put(tree / change.path, change.after)
+        yield
+    finally:
+        for change in changes:
+            put(tree / change.path, change.before)
 
 
 def apply_patch(judged: Judged, root: Path) -> None:
