@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections import Counter
@@ -53,10 +54,7 @@ class Made:
 def harvest(repo: Repo, asked: Asked, *, dry_run: bool = False) -> Report:
     """Add what is worth it to the suites, settle what is old enough, and write the report."""
     git, manifest = GitState(repo), load_manifest(repo)
-    suites = Suites(repo)
-    for spec in manifest.agents:
-        if spec.eval_suite:
-            suites.load(spec.eval_suite, check=not dry_run)  # before the first is written
+    suites = _suites(repo, manifest, check=not dry_run)  # before the first is written
     left_out: Counter[str] = Counter()
     made = list(_made(repo, manifest, suites, asked, left_out))
     settled = {} if dry_run else _settled(repo, suites, asked.today)
@@ -90,11 +88,20 @@ def anything_due(repo: Repo, manifest: Manifest, today: date | None = None) -> b
     if last and last.since > str(asked.today - timedelta(days=6)):
         return False
     try:
-        report = harvest(repo, asked, dry_run=True)
-        due = any(_due(repo, spec.eval_suite, asked.today) for spec in manifest.agents if spec.eval_suite)
-        return bool(report.cases) or due
+        suites = _suites(repo, manifest, check=False)
+        first = next(_made(repo, manifest, suites, asked, Counter()), None)
+        return first is not None or any(_due(repo, path, asked.today) for path in suites.loaded)
     except BadInput:
         return True
+
+
+def _suites(repo: Repo, manifest: Manifest, *, check: bool) -> Suites:
+    """Every agent's suite."""
+    suites = Suites(repo)
+    for spec in manifest.agents:
+        if spec.eval_suite:
+            suites.load(spec.eval_suite, check=check)
+    return suites
 
 
 def _due(repo: Repo, path: str, today: date) -> bool:
@@ -120,14 +127,15 @@ def _made(
     runs = [run for run in runs if run.agent in judged]
     refused = {one.subject for one in refusals(repo) if one.kind == KIND}
     text = _reader(repo, runs)
-    fields = {
-        name: subject_field(spec, [run for run in runs if run.agent == name], text)
-        for name, spec in specs.items()
-    }
-    known = {
-        path: choose.Known((case.input, case.expect) for case in suite.cases)
-        for path, suite in suites.loaded.items()
-    }
+
+    @functools.cache
+    def subject(name: str) -> str:
+        return subject_field(specs[name], [run for run in runs if run.agent == name], text)
+
+    @functools.cache
+    def known(path: str) -> choose.Known:
+        return choose.Known((case.input, case.expect) for case in suites.loaded[path].cases)
+
     ids = {path: {case.id for case in suite.cases} for path, suite in suites.loaded.items()}
     taken = 0
     for one in choose.in_order(_candidates(repo, manifest, runs)):
@@ -140,7 +148,7 @@ def _made(
         elif taken >= asked.most:
             left_out["later"] += 1
         else:
-            why, made = _case(one, spec, fields[spec.name], text, known[spec.eval_suite], asked.today)
+            why, made = _case(one, spec, subject(spec.name), text, known(spec.eval_suite), asked.today)
             if made is None:
                 left_out[why] += 1
                 continue
