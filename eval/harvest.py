@@ -27,8 +27,8 @@ def parser() -> cli.Parser:
     """The command line."""
     made = cli.Parser(__doc__, prog="python -m eval.harvest")
     add = made.add_argument
-    add("--most", type=cli.whole(1), default=20, metavar="N", help="cases in one pull request (20)")
-    add("--days", type=cli.whole(1), default=45, metavar="N", help="look at the runs of so many days (45)")
+    add("--most", type=cli.whole(1), metavar="N", help="cases in one pull request (20)")
+    add("--days", type=cli.whole(1), metavar="N", help="look at the runs of so many days (45)")
     add("--dry-run", action="store_true", help="say what would be added; nothing is written")
     today = "as if it were this day (default: today, UTC)"
     add("--today", type=date.fromisoformat, metavar="YYYY-MM-DD", help=today)
@@ -46,9 +46,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         return _remark(args, repo)
     from eval.field.session import Asked, harvest
 
-    asked = Asked(args.most, args.days)
-    if args.today:
-        asked = Asked(args.most, args.days, args.today)
+    given = {name: getattr(args, name) for name in ("most", "days", "today")}
+    asked = Asked(**{name: value for name, value in given.items() if value is not None})
     report = harvest(repo, asked, dry_run=args.dry_run)
     set_output("harvested", "true" if report.cases or report.settled else "false")
     _tell(report, args)
