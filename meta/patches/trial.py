@@ -32,8 +32,6 @@ ENGINE = ("agents", "bench", "eval", "github", "meta", "rules", "telemetry", "to
 TESTS = (
     "-n",
     "auto",
-    "--dist",
-    "loadgroup",
     "--maxfail",
     "1",
     "-m",
