@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
+import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -20,6 +24,7 @@ from eval.grading.suite import load_suite, split
 from eval.ledger.refusals import Refusal, record
 from meta import prompt_variant_manager as manager
 from meta import propose
+from meta.proposals import run
 from meta.proposals.report import FORM, Cleared, LeftOut, Proposed, Rates, Report, Tune, markdown, sentence
 from meta.proposals.screen import Unit
 from meta.propose import Options
@@ -90,6 +95,36 @@ def test_the_same_seed_proposes_the_same_text(checkout: Path) -> None:
         propose.propose(Options(ask=ModelOptions(seed=4)), model=offline())["proposals"][0]["sha256"]
         == first["sha256"]
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process is split on Linux alone")
+def test_prompts_searched_side_by_side_get_what_they_get_one_after_the_other(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+    monkeypatch.setattr(run, "_all", _noted(run._all, searched))
+    found = []
+    for cores in ({0}, {0, 1}):
+        make(checkout, names=("echo", "other"))
+        shutil.rmtree(checkout / Variants(here(), PROMPT).folder.parent, ignore_errors=True)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: cores)
+        report = propose.propose(model=offline())
+        asked = Counter(row["prompt_path"] for row in rows() if row["kind"] == "run")
+        found.append((report["proposals"], report["skipped"], asked))
+    one, two = found
+    assert [row["prompt"] for row in one[0]] == [PROMPT, "agents/prompts/other.md"]
+    assert two[:2] == one[:2]
+    assert one[2].keys() == {row["prompt"] for row in one[0]}
+    assert two[2] == one[2] + one[2], "each search is logged, by whichever process"
+    assert searched == [2], "the other two went on elsewhere"
+
+
+def _noted(work: Any, searched: list[int]) -> Any:
+    def noted(drafter: Any, prompts: Sequence[str]) -> Any:
+        searched.append(len(prompts))
+        return work(drafter, prompts)
+
+    return noted
 
 
 def test_a_better_edit_becomes_a_challenger_with_its_lineage_and_reason(checkout: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +39,22 @@ SCHEMA = {
 }
 
 
-def make(root: Path, cases: int = 120) -> None:
+def make(root: Path, cases: int = 120, names: Sequence[str] = ("echo",)) -> None:
     """Changes of 0 to 39 percent; from ten on they should be told, the prompt tells from thirty on."""
-    world.manifest(root, [world.prompted("echo")], protected_paths=["tests/**", ".github/**"])
-    put(root, "agents/schemas/echo.json", SCHEMA)
-    put(root, PROMPT, TEXT)
+    agents = [world.prompted(name) for name in names]
+    world.manifest(root, agents, protected_paths=["tests/**", ".github/**"])
     put(root, "agents/prompts/propose.md", (world.TREE / "agents/prompts/propose.md").read_text())
-    world.suite(root, "echo", map(case, range(cases)))
+    for name in names:
+        put(root, f"agents/schemas/{name}.json", SCHEMA)
+        put(root, f"agents/prompts/{name}.md", TEXT)
+        world.suite(root, name, [case(number, name) for number in range(cases)])
 
 
-def case(number: int) -> dict[str, Any]:
+def case(number: int, name: str = "echo") -> dict[str, Any]:
     change = number % 40 / 100
     wanted = ["up"] if change >= 0.1 else []
     return {
-        "id": f"echo-{number:04}",
+        "id": f"{name}-{number:04}",
         "input": {"series": [{"series": "VIX", "daily_change": change, "note": SPOKEN}]},
         "expect": [{"grader": "set_f1", "path": "*.signal", "values": wanted}],
         "tags": ["large" if wanted else "small"],
