@@ -26,7 +26,6 @@ from agents.sources.outcomes import OUTCOMES, load_outcomes
 from meta.worth.assessment import MIN_N, REWARD_FLOOR, Graded, Grades, assess, rolling_metrics
 from meta.worth.evidence import CONVINCED
 from meta.worth.record import Agent, Report, Rule
-from meta.worth.report import FORM, REVIVAL, of_domain, sentence
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
@@ -92,6 +91,8 @@ def retire_candidates(
 
 def write_report(report: Mapping[str, Any], path: Path | None = None) -> None:
     """The report as JSON, and beside it as the body of the pull request."""
+    from meta.worth.report import of_domain
+
     ours = of_domain(here())
     where = ours if path is None else replace(ours, path=path.absolute())
     where.write(here(), made(Report, report))
@@ -166,6 +167,7 @@ def parser() -> cli.Parser:
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Assess every agent and write the report."""
     from agents.manifest import load_manifest
+    from meta.worth.report import FORM, REVIVAL, of_domain, sentence
 
     for source in args.source or ():
         if source not in SOURCES:

@@ -23,7 +23,7 @@ from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.files import SUMMARY, Repo, here, write_json
 from telemetry.edge.frozen import frozen
-from telemetry.read import days, field, server, store
+from telemetry.read import field, server, store
 from telemetry.read.intervals import Mean
 from telemetry.read.rows import ELSEWHERE, LAST_N, Window, in_utc, quoted, with_window_flags
 
@@ -156,6 +156,8 @@ def _scan(repo: Repo, window: Window) -> Scanned:
     """Everything a summary says, with the log parsed once; of large sealed days only what they come to is read."""
     if dsn := os.environ.get(server.DSN, "").strip():
         return _scan_server(dsn, window)
+    from telemetry.read import days
+
     now = store.snapshot(repo)
     sums = days.kept(repo, now.sealed, window)
     with store.connect(repo, window, once=ONCE, now=now, live_only=sums is not None) as con:
@@ -185,6 +187,8 @@ def _scan(repo: Repo, window: Window) -> Scanned:
 
 def _scan_server(dsn: str, window: Window) -> Scanned:
     """The same of what was shipped to a server: the same SQL, asked there; field reward from its rows, as here."""
+    from telemetry.read import days
+
     newest = f" order by ts desc limit {window.last_n}" if window.last_n else ""
     with server.connected(dsn, "without the variable, what is here is read") as con:
         rows = f"select *, false as malformed from events where {window.condition()}{newest}"

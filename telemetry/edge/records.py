@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import types
@@ -36,6 +35,8 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def input_hash(payload: Any) -> str:
     """The name of an input on the rows of its runs: equal content has an equal one, whatever the order of keys."""
+    import hashlib
+
     import orjson
 
     return hashlib.sha256(orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]

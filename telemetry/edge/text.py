@@ -8,7 +8,6 @@ are found by GitHub after entities are decoded, so they are broken by a zero-wid
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -87,6 +86,8 @@ def remember(secret: str) -> None:
 
 def _spellings(secret: str) -> Iterator[str]:
     """Plain, URL-encoded, and in base64, also in the middle of something longer (`Basic dXNlcjpz...`)."""
+    import base64
+
     yield secret
     yield from {quote_url(secret, safe=""), quote_plus(secret)} - {secret}
     for shift in range(3):
