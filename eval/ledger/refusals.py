@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from telemetry import logger
-from telemetry.edge.files import REFUSALS, Repo
+from telemetry.edge.files import REFUSALS, Repo, read_again
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 from telemetry.edge.text import clean, redact
@@ -83,7 +83,7 @@ def refusals(repo: Repo) -> list[Refusal]:
 
 def parsed_lines(file: Path, parse: Callable[[Any], T | None]) -> Iterator[T]:
     """What the lines of a shared log say, as far as they say anything."""
-    for line in file.read_bytes().splitlines() if file.exists() else ():
+    for line in read_again(file).splitlines() if file.exists() else ():
         try:
             found = parse(load_json(line))
         except ValueError:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from agents.model.schema import problems, read_schema
-from telemetry.edge.files import Repo, as_json, write_atomic
+from telemetry.edge.files import Repo, as_json, read_again, write_atomic
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json, made, plain
 from telemetry.edge.text import code
@@ -64,7 +64,7 @@ class Form(Generic[R]):
     def read(self, repo: Repo) -> R | None:
         """The report on disk; None if there is none, or it is not what it should be."""
         try:
-            return self.parsed((repo / self.path).read_bytes())
+            return self.parsed(read_again(repo / self.path))
         except (OSError, ValueError):
             return None
 

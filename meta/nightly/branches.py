@@ -16,7 +16,7 @@ from meta.publish.kinds import Kind
 from meta.pulls.claims import Claim, claims, read
 from meta.pulls.closed import live, refused, undone
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import SCRATCH, Repo, write_json
+from telemetry.edge.files import SCRATCH, Repo, read_again, write_json
 from telemetry.edge.git import GitRefused, commit_of, git
 from telemetry.edge.records import load_json
 
@@ -96,7 +96,7 @@ def _merged(root: Path, commit: str) -> bool:
 
 def _left(root: Path) -> dict[str, Any]:
     try:
-        rows = load_json((root / LEFT).read_bytes())
+        rows = load_json(read_again(root / LEFT))
         return {
             str(name): {"commit": str(row["commit"]), "claims": row["claims"]} for name, row in rows.items()
         }
