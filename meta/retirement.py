@@ -58,7 +58,7 @@ def load_events(
         if sums is None:
             return field.load(con, sources, window)
         sealed = f"(select * from ({store.sealed_sql(now.sealed, False)}) where {runs.condition()})"
-        return days.field_rows(con, sums, sealed, "events", window)
+        return days.field_rows(con, sums, sealed, "events", days.repeating(con, sums, "events"), window)
 
 
 def grades_of(repo: Repo) -> Grades:

@@ -23,9 +23,10 @@ from telemetry import logger
 from telemetry.edge import cli
 from telemetry.edge.files import SUMMARY, Repo, here, write_json
 from telemetry.edge.frozen import frozen
-from telemetry.read import field, server, store
+from telemetry.read import cells, field, server, store
+from telemetry.read.cells import Cell, Cells
 from telemetry.read.intervals import Mean
-from telemetry.read.rows import ELSEWHERE, LAST_N, Window, in_utc, quoted, with_window_flags
+from telemetry.read.rows import LAST_N, Window, in_utc, with_window_flags
 
 EXACT: Final = 2_000_000  # runs up to which percentiles are exact; beyond, a sketch has to do
 
@@ -35,23 +36,6 @@ ONCE: Final = (
     *("cost_usd", "reward", "latency_ms", "input_hash", "prompt_hash"),
 )
 RUNS: Final = "(select * from lines where not malformed)"
-# Cells (telemetry/read/days.py) by agent, by source and by day; means and variances pooled.
-FOLDED_SQL: Final = """
-select
-    agent, source, day, field, error_kind, scoring_version, cast(sum(runs) as bigint), cast(sum(errors) as bigint),
-    cast(sum(priced) as bigint), sum(cost), cast(sum(rewarded) as bigint),
-    sum(rewarded * reward) / nullif(sum(rewarded), 0),
-    greatest(0, sum((rewarded - 1) * coalesce(reward_variance, 0)) + sum(rewarded * reward * reward)
-        - sum(rewarded * reward) * sum(rewarded * reward) / nullif(sum(rewarded), 0)) / nullif(sum(rewarded) - 1, 0),
-    max(last_ts), max(case when rewarded > 0 then last_ts end)
-from (select *, source in ({field}) as field from cells) as known
-group by grouping sets (
-    (agent, field, error_kind, scoring_version),
-    (source, field, error_kind, scoring_version),
-    (day, field, error_kind, scoring_version)
-)
-order by 1, 2, 3, 5, 6
-"""
 LATENCY_SQL: Final = "select agent, {percentiles} from lines where not malformed group by agent"
 SHARES: Final = (0.5, 0.95, 0.99)
 PERCENTILES: Final = {
@@ -61,37 +45,14 @@ PERCENTILES: Final = {
 
 
 @frozen
-class Cell:
-    """All runs of one agent, source or day alike in error kind, scoring version and whether they were in the field."""
-
-    field: bool
-    error_kind: str | None
-    scoring_version: str | None
-    runs: int
-    errors: int
-    priced: int
-    cost: float | None
-    rewarded: int
-    reward: float | None
-    reward_variance: float | None
-    last_ts: datetime
-    rewarded_ts: datetime | None  # of the last cell with a reward
-
-
-Cells = dict[str, list[Cell]]
-
-
-@frozen
 class Scanned:
     """What the rows of a window come to."""
 
-    by_agent: Cells
-    by_source: Cells
-    by_day: Cells
-    latency: Mapping[str, Sequence[float] | None]
+    by: Mapping[str, Cells]  # agent, source and day
+    latency: Mapping[str, Sequence[float] | None]  # by agent
     exact: bool  # the percentiles
     malformed: int
-    rewards: Mapping[str, field.Days]
+    earned: Mapping[str, field.Earned]  # by agent
 
 
 def rollup(
@@ -118,7 +79,7 @@ def summary_of(repo: Repo, window: Window) -> dict[str, Any]:
             found = _scan(repo, window)
         if log is not None:
             log.close()
-    everything = list(chain.from_iterable(found.by_source.values()))
+    everything = list(chain.from_iterable(found.by["source"].values()))
     return {
         "available": bool(everything),
         "generated_at": f"{in_utc(datetime.now(UTC))}Z",
@@ -131,11 +92,12 @@ def summary_of(repo: Repo, window: Window) -> dict[str, Any]:
         "scoring_versions": {version: mean.n for version, mean in _rewards(everything).items()},
         "latency_percentiles": "exact" if found.exact else "approximate",
         "by_agent": {
-            name: _figures(own) | _of_agent(own, found.latency[name] or [None] * 3, found.rewards.get(name))
-            for name, own in found.by_agent.items()
+            name: _figures(own)
+            | _of_agent(own, found.latency.get(name) or [None] * 3, found.earned.get(name))
+            for name, own in found.by["agent"].items()
         },
-        "by_source": {name: _figures(own) for name, own in found.by_source.items()},
-        "by_day": {day: _figures(own) for day, own in found.by_day.items()},
+        "by_source": {name: _figures(own) for name, own in found.by["source"].items()},
+        "by_day": {day: _figures(own) for day, own in found.by["day"].items()},
     }
 
 
@@ -156,33 +118,26 @@ def _scan(repo: Repo, window: Window) -> Scanned:
     """Everything a summary says, with the log parsed once; of large sealed days only what they come to is read."""
     if dsn := os.environ.get(server.DSN, "").strip():
         return _scan_server(dsn, window)
-    from telemetry.read import days
+    from telemetry.read import days, total
 
     now = store.snapshot(repo)
     sums = days.kept(repo, now.sealed, window)
     with store.connect(repo, window, once=ONCE, now=now, live_only=sums is not None) as con:
-        con.execute(f"create temp table cells as {days.CELLS_SQL.format(table=RUNS)}")
-        if sums is not None:
-            here_only = f"not starts_with(source, {quoted(ELSEWHERE)})"
-            con.execute(f"insert into cells select * from {sums.table('cells')} where {here_only}")
         [malformed] = con.execute("select count(*) from lines where malformed").fetchone() or (0,)
-        by = _folded(con)
-        runs = sum(cell.runs for cell in chain.from_iterable(by["source"].values()))
-        exact = sums is None and runs <= EXACT
-        latency: dict[str, Sequence[float] | None] = dict.fromkeys(by["agent"])
-        found: list[dict[str, Any]] = []
         if sums is not None:
-            latency |= days.percentiles(con, sums, RUNS, SHARES)
             sealed = f"(select * from ({store.sealed_sql(now.sealed, False)}) where {window.condition()})"
-            found = days.field_rows(con, sums, sealed, FIELD_ROWS, told=False)
-        else:
-            latency |= dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[exact])).fetchall())
-            if not window.last_n:
-                found = field.load(con, logger.FIELD, table=FIELD_ROWS)
+            all_of_it = total.everything(con, sums, sealed, FIELD_ROWS, keep=window.since is None)
+            latency = {agent: days.percentiles(own, SHARES) for agent, own in all_of_it.latency.items()}
+            return Scanned(all_of_it.by, latency, False, int(malformed), all_of_it.earned)
+        con.execute(f"create temp table cells as {days.CELLS_SQL.format(table=RUNS)}")
+        by = cells.folded(con)
+        exact = sum(cell.runs for cell in chain.from_iterable(by["source"].values())) <= EXACT
+        latency = dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[exact])).fetchall())
+        found = [] if window.last_n else field.load(con, logger.FIELD, table=FIELD_ROWS)
     if window.last_n:  # a night of evals must not crowd out the days before it
         with store.connect(repo, replace(window, among=logger.FIELD)) as con:
             found = field.load(con, logger.FIELD)
-    return Scanned(by["agent"], by["source"], by["day"], latency, exact, int(malformed), _earned(found))
+    return Scanned(by, latency, exact, int(malformed), field.earned(found))
 
 
 def _scan_server(dsn: str, window: Window) -> Scanned:
@@ -194,28 +149,12 @@ def _scan_server(dsn: str, window: Window) -> Scanned:
         rows = f"select *, false as malformed from events where {window.condition()}{newest}"
         con.execute(f"create temp view lines as {rows}")
         con.execute(f"create temp table cells as {days.CELLS_SQL.format(table='lines')}")
-        by = _folded(con)
-        latency: dict[str, Sequence[float] | None] = dict.fromkeys(by["agent"])
-        latency |= dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[True])).fetchall())
+        by = cells.folded(con)
+        latency = dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[True])).fetchall())
         worked = replace(window, among=logger.FIELD)
         with server.brought(con, f"from events where {worked.condition()}{newest}", days.NEEDED) as here:
             found = field.load(here, logger.FIELD, table="brought")
-    return Scanned(by["agent"], by["source"], by["day"], latency, True, 0, _earned(found))
-
-
-def _folded(con: Any) -> dict[str, Cells]:
-    """The cells of a connection by agent, source and day."""
-    by: dict[str, Cells] = {"agent": {}, "source": {}, "day": {}}
-    folded = FOLDED_SQL.format(field=", ".join(map(quoted, logger.FIELD)))
-    for row in con.execute(folded).fetchall():
-        level, name = next((one, key) for one, key in zip(by, row, strict=False) if key is not None)
-        by[level].setdefault(str(name), []).append(Cell(*row[len(by) :]))
-    return by
-
-
-def _earned(rows: Iterable[field.Row]) -> dict[str, field.Days]:
-    """Field reward by agent."""
-    return {agent: field.lately(own) for agent, own in field.by_agent(rows).items()}
+    return Scanned(by, latency, True, 0, field.earned(found))
 
 
 def _by(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, list[Cell]]:
@@ -256,15 +195,15 @@ def _figures(cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def _of_agent(
-    cells: Sequence[Cell], latency: Sequence[float | None], days: field.Days | None
+    cells: Sequence[Cell], latency: Sequence[float | None], earned: field.Earned | None
 ) -> dict[str, Any]:
     """What is told of an agent beyond that, and its reward by days instead of by runs."""
-    reward = field.reward_of(days) if days else Mean()
+    reward = earned.reward() if earned else Mean()
     return {
         "avg_reward": reward.mean if reward.n else None,
-        "rewarded_runs": days.weighed_runs if days else 0,
+        "rewarded_runs": earned.weighed_runs if earned else 0,
         "rewarded_days": reward.n,
-        "scoring_version": days.version if days else None,
+        "scoring_version": earned.version if earned else None,
         **{f"p{share}_latency_ms": value for share, value in zip((50, 95, 99), latency, strict=True)},
         "reward_standard_error": reward.standard_error(),
         "reward_interval_95": reward.interval(),

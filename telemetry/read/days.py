@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from math import log
 from pathlib import Path
+from struct import iter_unpack
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge.files import SEALED, Repo
@@ -103,9 +106,13 @@ class Kept:
         found = [*self._files(what)] if warm else []
         found += [file for day in self.cold if (file := day / f"{what}.parquet").exists()] if cold else []
         if not found:
-            return f"({_sums(_NO_RUNS)[what]})"
+            return f"({_sums(NO_RUNS)[what]})"
         files = ", ".join(quoted(str(path)) for path in found)
         return f"read_parquet([{files}], hive_partitioning=false)"
+
+    def cold_names(self) -> Iterator[str]:
+        """Like `names`, of the days whose rows are gone."""
+        return (name_of(day.name[3:], sorted(day.glob("*.parquet"))) for day in self.cold)
 
     def _files(self, what: str) -> Iterator[Path]:
         return (self.repo / PLACE / f"{name}.{what}.parquet" for name in self.names)
@@ -124,7 +131,7 @@ def kept(repo: Repo, files: Sequence[Path], window: Window) -> Kept | None:
     if not cold and sum(path.stat().st_size for path in files) < LARGE:
         return None
     frozen = {path.name[3:] for path in cold}
-    days = {_name(day, own): own for day, own in by_day(files).items() if day not in frozen}
+    days = {name_of(day, own): own for day, own in by_day(files).items() if day not in frozen}
     found = Kept(repo, tuple(name for name in days if name >= first), tuple(cold))
     missing = [
         name
@@ -133,7 +140,7 @@ def kept(repo: Repo, files: Sequence[Path], window: Window) -> Kept | None:
     ]
     try:
         if missing:
-            tidy(repo, days.keys())
+            tidy(repo, {*days, "total"})
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(lambda name: _make(repo, name, days[name]), missing))
     except OSError:  # a full or read-only disk: rows are there all the same
@@ -141,31 +148,40 @@ def kept(repo: Repo, files: Sequence[Path], window: Window) -> Kept | None:
     return found
 
 
+def repeating(con: DuckDBPyConnection, sums: Kept, live: str, known: Path | None = None) -> list[str]:
+    """The agents that repeat an input across days, live rows among them; `known` has the keys of days before.
+
+    What those days repeat among themselves is not asked again.
+    """
+    con.execute(f"create or replace temp table live_keys as {_sums(live)['keys']}")
+    both = f"(select agent, key from {sums.table('keys', cold=False)} union all select agent, key from live_keys)"
+    repeated = f"select agent from {both} group by agent, key having count(*) > 1"
+    if known is not None:
+        before = f"read_parquet({quoted(str(known))})"
+        repeated += f" union all select agent from {both} where key in (select key from {before})"
+    else:
+        seen, inputs = con.execute(f"select count(*), count(distinct key) from {both}").fetchone() or (0, 0)
+        if seen == inputs:
+            return []
+    return [agent for (agent,) in con.execute(f"select distinct agent from ({repeated})").fetchall()]
+
+
 def field_rows(
     con: DuckDBPyConnection,
     sums: Kept,
     sealed: str,
     live: str,
+    again: Collection[str],
     window: int = field.WINDOW,
     *,
     told: bool = True,
+    agents: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """Field reward of sealed days and live rows together, with what the runs said if that is `told`.
 
-    `sealed` and `live` are tables of rows.
+    `sealed` and `live` are tables of rows; agents that are repeating are summed up from those `again`. Where only some
+    `agents` are asked for, nothing is told of the others.
     """
-    con.execute(f"create temp table live_keys as {_sums(live)['keys']}")
-    known = sums.table("keys", cold=False)
-    both = f"(select {{what}} from {known} union all select {{what}} from live_keys)"
-    seen, inputs = con.execute(
-        f"select count(*), count(distinct key) from {both.format(what='key')}"
-    ).fetchone() or (0, 0)
-    again: list[str] = []
-    if seen != inputs:
-        repeated = (
-            f"select agent from {both.format(what='agent, key')} group by agent, key having count(*) > 1"
-        )
-        again = [row[0] for row in con.execute(f"select distinct agent from ({repeated})").fetchall()]
     names = ", ".join(map(quoted, again)) or "null"
     once = f"agent not in ({names})" if again else "true"
     parts = [
@@ -179,32 +195,41 @@ def field_rows(
         parts.append(field.part_sql(f"({all_of_them})", FIELD))
     together = " union all by name ".join(f"({one})" for one in parts)
     said = "*" if told else "* replace ('' as signals)"
-    return field.load(con, FIELD, window, parts=f"(select {said} from ({together}))")
+    asked = f"agent in ({', '.join(map(quoted, agents))})" if agents else "true"
+    return field.load(con, FIELD, window, parts=f"(select {said} from ({together}) where {asked})")
 
 
-def percentiles(
-    con: DuckDBPyConnection, sums: Kept, live: str, shares: Sequence[float]
-) -> Mapping[str, list[float]]:
-    """Latency of each agent at these shares of its runs, from the sketches: within 3 %."""
-    import numpy as np
-
+def latency(con: DuckDBPyConnection, sums: Kept, live: str) -> dict[str, str]:
+    """A sketch for each agent."""
     both = f"select * from {sums.table('latency')} union all {_sums(live)['latency']}"
-    found = con.execute(both).fetchall()
-    names = sorted({agent for agent, _ in found})
-    place = {name: at for at, name in enumerate(names)}
-    pairs = np.frombuffer(
-        bytes.fromhex("".join(sketch for _, sketch in found)), dtype=[("b", "u1"), ("n", ">u4")]
-    )
-    owner = np.repeat([place[agent] for agent, _ in found], [len(sketch) // 10 for _, sketch in found])
-    counts = np.bincount(owner * BUCKETS + pairs["b"], weights=pairs["n"], minlength=len(names) * BUCKETS)
-    upto = np.cumsum(counts.reshape(len(names), BUCKETS), axis=1) if names else counts
-    told: dict[str, list[float]] = {}
-    for name, line in zip(names, upto, strict=True):
-        ranks = np.asarray(shares) * line[-1]
-        at = np.minimum(np.searchsorted(line, ranks), BUCKETS - 1)
-        before = np.where(at > 0, line[at - 1], 0.0)
-        inside = np.clip((ranks - before) / np.maximum(line[at] - before, 1), 0, 1)
-        told[name] = [float(value) for value in STEP ** (at + inside)]
+    return merged(con.execute(both).fetchall())
+
+
+def merged(parts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Of all sketches of an agent, one."""
+    own: dict[str, list[str]] = {}
+    for agent, sketch in parts:
+        own.setdefault(agent, []).append(sketch)
+    return {agent: some[0] if len(some) == 1 else _sketch("".join(some)) for agent, some in own.items()}
+
+
+def _sketch(pairs: str) -> str:
+    counts = [0] * BUCKETS
+    for bucket, runs in iter_unpack(">BI", bytes.fromhex(pairs)):
+        counts[bucket] += runs
+    return "".join(f"{bucket:02x}{runs:08x}" for bucket, runs in enumerate(counts) if runs)
+
+
+def percentiles(sketch: str, shares: Sequence[float]) -> list[float]:
+    """Latency at these shares of the runs: within 3 %."""
+    pairs = list(iter_unpack(">BI", bytes.fromhex(sketch)))
+    upto = list(accumulate(runs for _, runs in pairs))
+    told = []
+    for share in shares:
+        rank = share * upto[-1]
+        at = bisect_left(upto, rank)
+        bucket, runs = pairs[at]
+        told.append(STEP ** (bucket + (rank - upto[at] + runs) / runs))
     return told
 
 
@@ -246,7 +271,7 @@ def readable(day: Path) -> bool:
 
         for file in day.iterdir():
             ours = Path(scratch) / file.name
-            con.execute(f"copy ({_sums(_NO_RUNS)[file.stem]}) to {quoted(str(ours))} (format parquet)")
+            con.execute(f"copy ({_sums(NO_RUNS)[file.stem]}) to {quoted(str(ours))} (format parquet)")
             try:
                 if columns(file) != columns(ours):
                     return False
@@ -264,12 +289,12 @@ def tidy(repo: Repo, current: Collection[str]) -> None:
 
 NEEDED: Final = ("event_id", "kind", "error", *field.ASKED)
 assert set(NEEDED) <= set(COLUMNS)
-_NO_RUNS: Final = (
+NO_RUNS: Final = (
     f"(select {', '.join(f'cast(null as {COLUMNS[name]}) as {name}' for name in NEEDED)} where false)"
 )
 
 
-def _name(day: str, files: Sequence[Path]) -> str:
+def name_of(day: str, files: Sequence[Path]) -> str:
     """The day, and a hash of what its sums are made of."""
     made_of = [part for path in files for part in (str(path.stat().st_size).encode(), footer(path))]
     made_of += [sql.encode() for sql in _sums("").values()]

@@ -177,10 +177,6 @@ class Days:
     def runs(self) -> int:
         return sum(map(runs, chain.from_iterable(self.rows.values())))
 
-    @property
-    def weighed_runs(self) -> int:
-        return sum(runs(row) for row in chain.from_iterable(self.rows.values()) if weighed(row))
-
     def rewards(self) -> dict[str, float]:
         """The mean reward of each day on which a run was weighed."""
         days = {day: [row for row in own if weighed(row)] for day, own in self.rows.items()}
@@ -221,6 +217,39 @@ def mean(rows: Iterable[Row], name: str = "reward") -> float:
     return sum(value * weight for value, weight in known) / sum(weight for _, weight in known)
 
 
-def reward_of(days: Days) -> Mean:
-    """The mean over day means: what every report, summary and table calls an agent's reward."""
-    return Mean.of(list(days.rewards().values()))
+@frozen
+class Earned:
+    """What an agent earned: by day how many runs were weighed, and their mean reward, None where nobody could."""
+
+    version: str | None
+    days: Mapping[str, tuple[int, float | None]]  # oldest first
+    seen: int  # days, with those of other versions
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], window: int = WINDOW) -> Earned:
+        lasting = lately(rows, window)
+        known = {day: [row for row in own if weighed(row)] for day, own in lasting.rows.items()}
+        days = {day: (sum(map(runs, own)), mean(own) if own else None) for day, own in known.items()}
+        return cls(lasting.version, days, len({day_of(row) for row in rows}))
+
+    def then(self, later: Earned, window: int = WINDOW) -> Earned | None:
+        """With days that came later; None where that cannot be told without the rows."""
+        if later.version not in (self.version, None) or min(later.days) <= max(self.days, default=""):
+            return None
+        seen, days = self.seen + later.seen, [*self.days.items(), *later.days.items()]
+        if seen > window and seen != len(days):  # days of another version leave the window, too
+            return None
+        return Earned(self.version, dict(days[-window:]), min(seen, window))
+
+    @property
+    def weighed_runs(self) -> int:
+        return sum(count for count, _ in self.days.values())
+
+    def reward(self) -> Mean:
+        """The mean over day means: what every report, summary and table calls an agent's reward."""
+        return Mean.of([value for _, value in self.days.values() if value is not None])
+
+
+def earned(rows: Iterable[Row]) -> dict[str, Earned]:
+    """Field reward by agent."""
+    return {agent: Earned.of(own) for agent, own in by_agent(rows).items()}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import random
-from datetime import UTC, date, datetime
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from meta import retirement
 from telemetry import logger, retention, rollup
 from telemetry.edge.files import Repo, here
 from telemetry.logger import ERROR_KINDS
-from telemetry.read import days, store
+from telemetry.read import days, store, total
 from telemetry.read.rows import Window
 from tests.worlds.eventlog import event, log_path, write
 
@@ -153,7 +155,111 @@ def test_sums_follow_the_files_they_are_of_and_are_made_again_at_will(
     gone.unlink()
     assert rollup.summary_of(repo, window)["count"] != before["count"]
     sealed = store.by_day(store.snapshot(repo).sealed)
-    assert len(list((root / days.PLACE).iterdir())) == 5 * len(sealed)
+    kept = [path for path in (root / days.PLACE).iterdir() if not path.name.startswith("total.")]
+    assert len(kept) == 5 * len(sealed)
+
+
+def both_ways(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The summary from what days come to, and from rows."""
+    found = []
+    for large in (1, 1 << 40):
+        monkeypatch.setattr(days, "LARGE", large)
+        found.append(told(rollup.summary_of(Repo(root), Window(kind="run"))))
+    return found[0], found[1]
+
+
+def in_order(seed: int, *, plain: bool) -> list[tuple[date, list[bytes]]]:
+    """Odd rows by day; if `plain`, no agent looks back: no input, replay or version of an earlier day."""
+    by_day: dict[date, list[bytes]] = {}
+    for number, line in enumerate(odd_rows(seed)):
+        row = orjson.loads(line) if line.startswith(b'{"') and b"event_id" in line else None
+        if row is not None:
+            changed = {"input_hash": f"u{number}", "as_of": None, "scoring_version": "1.0"} if plain else {}
+            day = date.fromisoformat(row["ts"][:10])
+            by_day.setdefault(day, []).append(orjson.dumps(row | changed))
+    return sorted(by_day.items())
+
+
+@pytest.mark.parametrize(("seed", "plain"), [(4, True), (5, True), (6, False), (7, False), (8, False)])
+def test_a_day_is_added_to_the_total_of_those_before(
+    seed: int, plain: bool, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    asked: list[object] = []
+    really = days.field_rows
+    monkeypatch.setattr(
+        days, "field_rows", lambda *of, **how: asked.append(how.get("agents")) or really(*of, **how)
+    )
+    first: bytes | None = None
+    for day, lines in in_order(seed, plain=plain):
+        write(*lines)
+        summary, rows = both_ways(root, monkeypatch)  # the day is live
+        assert same(summary, rows)
+        retention.seal(here(), day + timedelta(1))
+        summary, rows = both_ways(root, monkeypatch)
+        assert same(summary, rows)
+        first = first or (root / total.FILE).read_bytes()
+        assert (root / total.FILE).read_bytes() == first  # kept once, and read since
+    assert any(asked) is not plain
+
+
+def test_a_total_of_many_days_ago_is_kept_anew(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.setattr(total, "FEW", 2)
+    kept = []
+    for day, lines in in_order(9, plain=True):
+        write(*lines)
+        retention.seal(here(), day + timedelta(1))
+        summary, rows = both_ways(root, monkeypatch)
+        assert same(summary, rows)
+        kept.append((root / total.FILE).read_bytes())
+    assert len(kept) == 6 and len(set(kept)) == 2
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda root: (root / total.FILE).unlink(),
+        lambda root: (root / total.FILE).write_bytes((root / total.FILE).read_bytes()[:-9]),
+        lambda root: (root / total.FILE).write_bytes(
+            (root / total.FILE).read_bytes().replace(b"alpha", b"bravo")
+        ),
+        lambda root: (root / total.KEYS).unlink(),
+        lambda root: (root / total.KEYS).write_bytes(b"PAR1"),
+        lambda root: sorted(root.glob("telemetry/sealed/dt=*/*.parquet"))[0].unlink(),
+        lambda root: os.replace(*sorted(root.glob("telemetry/sealed/dt=*/*.parquet"))[:2]),  # noqa: PTH105
+    ],
+    ids=["gone", "torn", "altered", "no keys", "other keys", "a day gone", "a day changed"],
+)
+def test_a_total_that_is_not_of_these_days_is_made_again(
+    harm: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    seal_in_turns(odd_rows(3))
+    both_ways(root, monkeypatch)
+    harm(root)
+    summary, rows = both_ways(root, monkeypatch)
+    assert same(summary, rows)
+    again, _ = both_ways(root, monkeypatch)
+    assert same(again, rows)
+
+
+def test_a_writer_killed_between_keys_and_total_leaves_no_wrong_one(
+    monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    seal_in_turns(odd_rows(3))
+    both_ways(root, monkeypatch)
+    logger.append(b"\n".join(odd_rows(4)) + b"\n")
+    retention.seal(here(), TODAY)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as now, pytest.raises(Killed):
+        now.setattr(total, "write_atomic", killed)
+        both_ways(root, now)
+    summary, rows = both_ways(root, monkeypatch)
+    assert same(summary, rows)
 
 
 def test_a_sealed_row_that_is_live_too_counts_once(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
