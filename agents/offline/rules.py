@@ -27,6 +27,7 @@ from telemetry.edge.records import load_terms, load_yaml, made
 
 BY_SUBJECT = "_by_series"  # ends the name of a key that says a number for each subject, such as a series
 MAX_BLOCK = 50_000  # characters; longer is no list of rules
+_PLAIN = (str, int, float)  # what a term or number may be written as
 _FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
@@ -62,8 +63,10 @@ class Rules:
 
     def read_by(self, analyst: Analyst) -> Rules:
         """These rules with that analyst's table of keys."""
-        # It keeps the table.
-        bound: Rules = self._once(id(analyst.keys), lambda: replace(self, keys=analyst.keys))
+        name = id(analyst.keys)  # which is kept: by the rules that read it
+        if name not in self._known:
+            self._known[name] = replace(self, keys=analyst.keys)
+        bound: Rules = self._known[name]
         return bound
 
     def number(self, key: str) -> float:
@@ -76,13 +79,11 @@ class Rules:
 
     def number_for(self, key: str, name: str) -> float:
         """The number for one name: from `<key>_by_series`, else `<key>`."""
-
-        def work() -> float:
+        if (key, name) not in self._known:
             specific = self.values.get(f"{key}{BY_SUBJECT}")
             value = _number(specific.get(name)) if isinstance(specific, dict) else None
-            return self.number(key) if value is None else value
-
-        known: float = self._once((key, name), work)
+            self._known[key, name] = self.number(key) if value is None else value
+        known: float = self._known[key, name]
         return known
 
     def flag(self, key: str) -> bool:
@@ -97,46 +98,39 @@ class Rules:
 
     def terms(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """A list of terms; `default` is for a key that the table knows by its family only (`allowed_<field>`)."""
-
-        def work() -> tuple[str, ...]:
+        name = ("terms", key, default)
+        if name not in self._known:
             value = self.values.get(key)
-            if not isinstance(value, list):
-                return tuple(self.keys[key].default) if default is None else default
-            return tuple(
-                str(term) for term in value if isinstance(term, str | int | float) and str(term).strip()
-            )
-
-        known: tuple[str, ...] = self._once(("terms", key, default), work)
+            if isinstance(value, list):
+                texts = (str(term) for term in value if isinstance(term, _PLAIN))
+                self._known[name] = tuple(text for text in texts if text.strip())
+            else:
+                self._known[name] = tuple(self.keys[key].default) if default is None else default
+        known: tuple[str, ...] = self._known[name]
         return known
 
     def weights(self, key: str) -> Mapping[str, float]:
         """A map from a term to a number."""
-
-        def work() -> dict[str, float]:
+        name = ("weights", key)
+        if name not in self._known:
             weighed = {term: _number(weight) for term, weight in self._map(key).items()}
-            return {term: weight for term, weight in weighed.items() if weight is not None}
-
-        known: dict[str, float] = self._once(("weights", key), work)
+            self._known[name] = {term: weight for term, weight in weighed.items() if weight is not None}
+        known: dict[str, float] = self._known[name]
         return known
 
     def words(self, key: str) -> Mapping[str, str]:
         """A map from a term to a word."""
-
-        def work() -> dict[str, str]:
-            return {term: word for term, word in self._map(key).items() if isinstance(word, str)}
-
-        known: dict[str, str] = self._once(("words", key), work)
+        name = ("words", key)
+        if name not in self._known:
+            given = self._map(key).items()
+            self._known[name] = {term: word for term, word in given if isinstance(word, str)}
+        known: dict[str, str] = self._known[name]
         return known
 
     def _map(self, key: str) -> Mapping[str, Any]:
         value = self.values.get(key)
         given = value if isinstance(value, dict) else self.keys[key].default
         return {str(term): meant for term, meant in given.items()}
-
-    def _once(self, name: object, work: Callable[[], Any]) -> Any:
-        if name not in self._known:
-            self._known[name] = work()
-        return self._known[name]
 
 
 @functools.lru_cache(maxsize=256)
@@ -183,7 +177,7 @@ def found(terms: tuple[str, ...], text: str) -> tuple[str, ...]:
 
 def _number(value: object) -> float | None:
     """A finite number; YAML takes `1e3` for a text."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, _PLAIN):
         return None
     try:
         number = float(value)
