@@ -22,7 +22,7 @@ def parser() -> cli.Parser:
     flags = cli.Parser(__doc__)
     flags.add_argument("action", choices=["check", "apply"])
     flags.add_argument("handover", type=Path, metavar="DIR", help="the change.patch to judge")
-    flags.add_argument("--kind", required=True, help="kind of change: " + ", ".join(sorted(kinds.KINDS)))
+    flags.add_argument("--kind", required=True, help="kind of change: " + kinds.names())
     return flags
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
@@ -40,7 +38,7 @@ def parser() -> cli.Parser:
     """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("action", choices=["produce", "pack"])
-    flags.add_argument("--kind", required=True, help="kind of change: " + ", ".join(sorted(kinds.KINDS)))
+    flags.add_argument("--kind", required=True, help="kind of change: " + kinds.names())
     out = SCRATCH / "handover"
     flags.add_argument("--out", type=Path, default=out, metavar="DIR", help="the hand-over")
     flags.add_argument("--prompt", default="", help="produce: only this prompt")
@@ -112,6 +110,9 @@ def _checked(form: kinds.Kind, given: Mapping[str, str]) -> dict[str, str]:
 
 def _run(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int, dict[str, str]]:
     """Run the kind's script, and first what it needs, in the checkout: exit code and step outputs."""
+    import subprocess
+    import tempfile
+
     from meta.publish import leavings
 
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]

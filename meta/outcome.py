@@ -70,7 +70,7 @@ def _standing(kind: kinds.Kind) -> Mapping[str, Any] | None:
 def parser() -> cli.Parser:
     """The command line."""
     flags = cli.Parser(__doc__)
-    flags.add_argument("--kind", required=True, help="kind of change: " + ", ".join(sorted(kinds.KINDS)))
+    flags.add_argument("--kind", required=True, help="kind of change: " + kinds.names())
     return flags
 
 

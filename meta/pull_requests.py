@@ -31,7 +31,7 @@ def parser() -> cli.Parser:
     """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("action", choices=sorted(ACTIONS))
-    flags.add_argument("--kind", help="kind of change: " + ", ".join(sorted(kinds.KINDS)))
+    flags.add_argument("--kind", help="kind of change: " + kinds.names())
     left = "settle, compare, review: what the run leaves"
     flags.add_argument("--handover", type=Path, default=SCRATCH / "review", metavar="DIR", help=left)
     flags.add_argument(
@@ -53,7 +53,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 def _kind(args: argparse.Namespace) -> kinds.Kind:
     if args.kind is None:
-        raise BadInput(f"--kind: {args.action} needs one of {', '.join(sorted(kinds.KINDS))}")
+        raise BadInput(f"--kind: {args.action} needs one of {kinds.names()}")
     return kinds.kind(args.kind)
 
 

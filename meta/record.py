@@ -80,7 +80,7 @@ def parser() -> cli.Parser:
     """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("folder", type=Path, metavar="DIR", help="events.jsonl and history.jsonl, as packed")
-    flags.add_argument("--kind", required=True, help="kind of the run: " + ", ".join(sorted(kinds.KINDS)))
+    flags.add_argument("--kind", required=True, help="kind of the run: " + kinds.names())
     flags.add_argument("--started", required=True, metavar="TIME", help="when the run began")
     flags.add_argument("--ref", default="", help="the branch that the run was started from")
     flags.add_argument("--default-branch", default="", help="the branch whose runs decide")

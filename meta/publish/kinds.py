@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any, Final
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
@@ -47,18 +50,35 @@ class Kind:
         return (*self.records, *(f"{self.report}.{form}" for form in ("json", "md") if self.report))
 
 
+_TABLE: Final = Path(__file__).with_suffix(".yaml")
+KINDS: Mapping[str, Kind]  # read when it is first asked for: see `__getattr__`
+
+
+def names() -> str:
+    """All kinds, for --help; without a YAML parser, which takes longer to load than --help may take."""
+    return ", ".join(sorted(re.findall(r"^(\w+):", _TABLE.read_text("utf-8"), re.MULTILINE)))
+
+
+@cache
+def _kinds() -> Mapping[str, Kind]:
+    return {kind.name: kind for kind in _listed()}
+
+
 def _listed() -> Iterator[Kind]:
-    for name, row in load_yaml(Path(__file__).with_suffix(".yaml").read_bytes()).items():
+    for name, row in load_yaml(_TABLE.read_bytes()).items():
         if unknown := row.keys() - set(Kind.__dataclass_fields__):  # a misspelt limit would be no limit
             raise TypeError(f"kinds.yaml: {name}: no field {', '.join(sorted(unknown))}")
         yield made(Kind, {"name": name, **row})
 
 
-KINDS = {kind.name: kind for kind in _listed()}
+def __getattr__(name: str) -> Any:
+    if name != "KINDS":
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return _kinds()
 
 
 def kind(name: str) -> Kind:
     """The kind of that name; bad input when there is none."""
-    if name not in KINDS:
-        raise BadInput(f"--kind {name!r}: must be one of {', '.join(sorted(KINDS))}")
-    return KINDS[name]
+    if name not in _kinds():
+        raise BadInput(f"--kind {name!r}: must be one of {names()}")
+    return _kinds()[name]
