@@ -8,10 +8,10 @@ others a column of nothing but numbers is read as numbers.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,8 +90,9 @@ def _text(file: Path, path: str) -> str:
         raise SourceError(f"{path}: not UTF-8 (byte {problem.start})") from None
 
 
-def _csv(text: str, path: str, fields: Mapping[str, str]) -> list[Row]:
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+def csv_rows(text: str, path: str) -> tuple[list[str], list[list[str]]]:
+    """The columns that a CSV names in its first line, and its rows, each with a cell for every column."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header, *lines = [line for line in reader if line] or [[]]
     except csv.Error as problem:
@@ -101,6 +102,17 @@ def _csv(text: str, path: str, fields: Mapping[str, str]) -> list[Row]:
     for number, line in enumerate(lines, 1):
         if len(line) != len(header):
             raise SourceError(f"{path}: row {number}: {len(line)} cells, the first line names {len(header)}")
+    return header, lines
+
+
+def json_rows(text: str, path: str) -> list[tuple[int, Any]]:
+    """The values of a file of JSON lines, each with the number of its line; a line ends with LF and nothing else."""
+    numbered = enumerate(text.split("\n"), 1)
+    return [(number, _json(line, f"{path}: line {number}")) for number, line in numbered if line.strip()]
+
+
+def _csv(text: str, path: str, fields: Mapping[str, str]) -> list[Row]:
+    header, lines = csv_rows(text, path)
     columns = [
         _column([line[at] for line in lines], fields.get(name, "").rstrip("?"))
         for at, name in enumerate(header)
@@ -125,11 +137,6 @@ def _cell(cell: str, kind: str) -> Any:
         return cell  # told by the check, which knows the row
 
 
-def _lines(text: str, path: str, fields: Mapping[str, str]) -> list[Any]:
-    numbered = zip(count(1), text.splitlines(), strict=False)
-    return [_json(line, f"{path}: line {number}") for number, line in numbered if line.strip()]
-
-
 def _folder(folder: Path, path: str) -> list[Any]:
     files = sorted(file for file in folder.iterdir() if file.suffix == ".json" and file.is_file())
     if sum(file.stat().st_size for file in files) > MAX_BYTES:
@@ -148,7 +155,7 @@ def _json(text: str, where: str) -> Any:
 
 _READERS: Final[Mapping[str, Callable[[str, str, Mapping[str, str]], Any]]] = {
     ".csv": _csv,
-    ".jsonl": _lines,
+    ".jsonl": lambda text, path, fields: [value for _, value in json_rows(text, path)],
     ".json": lambda text, path, fields: _json(text, path),
 }
 

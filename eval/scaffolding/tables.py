@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from agents.sources.rows import csv_rows, json_rows
+from agents.sources.source import SourceError
 from eval.scaffolding.imported import (
     ANSWER,
     Case,
@@ -127,21 +126,17 @@ def from_samples(path: Path, match: str | None, prompts: Sequence[str]) -> Impor
 def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """The rows of a CSV or JSONL file with their numbers, from 1; what wraps a row in `item` is taken off."""
     text = read_text(path)
-    if path.suffix == ".csv":
-        try:
-            yield from enumerate(csv.DictReader(io.StringIO(text), strict=True), 1)
-        except csv.Error as problem:
-            raise BadInput(f"{path}: not CSV ({problem})") from None
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as problem:
-            raise BadInput(f"{path}:{number}: not JSON ({problem})") from None
+    try:
+        if path.suffix == ".csv":
+            header, lines = csv_rows(text, str(path))
+            yield from enumerate((dict(zip(header, line, strict=True)) for line in lines), 1)
+            return
+        numbered = json_rows(text, str(path))
+    except SourceError as problem:
+        raise BadInput(str(problem)) from None
+    for number, row in numbered:
         if not isinstance(row, dict):
-            raise BadInput(f"{path}:{number}: must be a JSON object")
+            raise BadInput(f"{path}: line {number}: must be a JSON object")
         inner = row.get("item")
         yield number, inner if isinstance(inner, dict) else row
 

@@ -15,6 +15,7 @@ from agents import orchestrator
 from agents.manifest import Feed
 from agents.sources.named import open_feed
 from agents.sources.source import SourceError
+from eval.scaffolding.tables import read_rows
 from telemetry.edge import cli
 from tests.worlds import world
 from tests.worlds.loopback import Loopback, Reply, as_json
@@ -82,6 +83,23 @@ def test_the_same_rows_come_out_of_every_kind_of_file(root: Path, path: str, tex
     assert loaded(root, feed(root, text, path)) == {
         "items": [{"id": "T-1", "urgency": 5}, {"id": "T-2", "urgency": 1}]
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("data/tickets.csv", "id,text\nT-1,one{0}two\n"),
+        ("data/tickets.jsonl", '{{"id": "T-1", "text": "one{0}two"}}\n'),
+    ],
+)
+@pytest.mark.parametrize(
+    "mark", ["\u2028", "\u0085", "\x1c"], ids=["line separator", "next line", "file separator"]
+)
+def test_only_a_line_feed_ends_a_row(root: Path, path: str, text: str, mark: str) -> None:
+    written = json.dumps(mark)[1:-1] if mark < " " and path.endswith("l") else mark
+    want = [{"id": "T-1", "text": f"one{mark}two"}]
+    assert loaded(root, feed(root, text.format(written), path)) == {"items": want}
+    assert [row for _, row in read_rows(root / path)] == want
 
 
 def test_a_folder_is_a_row_per_file_in_order_of_their_names(root: Path) -> None:

@@ -250,7 +250,8 @@ def test_samples_of_openai_evals_begin_with_their_ideal_or_are_its_label(root: P
         ("x.csv", "a,b\n1,2\n", [], "give --input COL (columns: a, b)"),
         ("x.csv", "a,b\n1,2\n", ["--input", "a", "--expected", "c"], "no column 'c'"),
         ("x.csv", "a,b\n1,2\n", ["--input", "a", "--expected", "a"], "the answer would be shown"),
-        ("x.jsonl", "{}\n{", [], "x.jsonl:2: not JSON"),
+        ("x.jsonl", "{}\n{", [], "x.jsonl: line 2: not JSON"),
+        ("x.csv", "a,b\n1,2,3\n", ["--input", "a", "--expected", "c"], "row 1: 3 cells"),
         ("x.js", "module.exports = {}", [], "must be a promptfoo config"),
     ],
 )
