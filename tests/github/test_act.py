@@ -81,6 +81,7 @@ def ab_night(night: Night, body: str, event: str = "schedule", **more: str) -> R
             {},
         ),
         ("cross_critiques", "critiques", "schedule", {}, "output('to_tell=3\\n')\n", {}),
+        ("new_cases", "new_cases", "schedule", {}, "output('harvested=2\\n')\n", {}),
         (
             "prompt_proposals",
             "proposals",
