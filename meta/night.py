@@ -99,7 +99,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
         ask = model_options(args).within(manifest)
         open_steps = [step.name for step in night if step.name not in diary.results]
-        budget = shared_budget(repo, manifest, ask, open_steps, replay=first.due)
+        budget = shared_budget(repo, manifest, ask, open_steps, replay=first.due, on_settled=shown.answered)
         with heard_by(shown.hear), budget as foreseen:
             shown.say(foreseen)
             shown.say(note)

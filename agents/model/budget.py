@@ -44,8 +44,14 @@ class Budget:
         self._reserved: list[float] = []
         self._clock, self._whole = clock, whole
         self._ends: float | None = None  # set by the first call, not while imports before it take their time
+        self.on_settled: Callable[[Budget], None] = lambda _: None  # told of every call that is over
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    @property
+    def settled(self) -> int:
+        """Calls that are over."""
+        return self.calls - len(self._reserved)
 
     def seconds_left(self) -> float | None:
         """Until `max_seconds` is over; None without such a limit."""
@@ -83,6 +89,7 @@ class Budget:
         for loop, turn in waiting:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(turn.set)
+        self.on_settled(self)
 
     def stop(self, reason: str) -> LLMError:
         """Refuse this and every later call; returns the error to raise."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 from agents.llm_client import ModelOptions
 from agents.manifest import AgentSpec, Manifest
-from agents.model.budget import night
+from agents.model.budget import Budget, night
 from agents.model.endpoint import OpenAIModel
 from agents.model.request import dialect_of
 from agents.texts.prompt_set import PromptSet
@@ -102,7 +102,13 @@ def told(model: str, foreseen: Mapping[str, float], max_usd: float | None) -> st
 
 @contextmanager
 def shared_budget(
-    repo: Repo, manifest: Manifest, ask: ModelOptions, steps: Collection[str], *, replay: bool
+    repo: Repo,
+    manifest: Manifest,
+    ask: ModelOptions,
+    steps: Collection[str],
+    *,
+    replay: bool,
+    on_settled: Callable[[Budget], None] = lambda _: None,
 ) -> Iterator[str]:
     """All that is asked inside the block has one budget; gives what the steps are foreseen to cost, if anything."""
     model = ask.model(spec.model for spec in manifest.agents)
@@ -110,6 +116,7 @@ def shared_budget(
         yield ""
         return
     foreseen = Forecast(repo, manifest, ask, model).by_step(steps, replay=replay) if steps else {}
+    model.budget.on_settled = on_settled
     token = night.set(model.budget)
     try:
         yield told(model.model, foreseen, model.budget.max_usd) if steps else ""

@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import ModelOptions
 from agents.manifest import Manifest
 from agents.texts.prompt_set import PromptSet
 from eval.grading.suite import Suites
 from eval.ledger.provenance import GitState, Seen, append_history, model_identity, replay_metadata
+from eval.trials.progress import TERMINAL_EVERY_S
 from meta.nightly.stage import NIGHT
 from meta.nightly.steps import DONE, Result, Step
 from telemetry.edge import cli
@@ -32,6 +33,9 @@ from telemetry.edge.records import load_json
 from telemetry.edge.text import cell, code, table
 from telemetry.read.rows import Window
 from telemetry.read.store import connect, never_ran
+
+if TYPE_CHECKING:
+    from agents.model.budget import Budget
 
 MARKS = {"done": "✓", "failed": "✗", "stopped": "■", "skipped": "–"}
 
@@ -140,6 +144,9 @@ class Display:
         self._out = sys.stderr  # while a step runs, what it says goes elsewhere
         self._live = self._out.isatty()
         self._number = 0
+        self._doing, self._counts = "", False  # of the step: its line, and whether it tells how far it is
+        self._answers = self._answers_before = 0
+        self._shown = 0.0
 
     def say(self, line: str) -> None:
         """A line of its own, if there is one."""
@@ -148,11 +155,25 @@ class Display:
 
     def start(self, step: Step) -> None:
         """A step begins."""
-        line = f"[{self._number + 1}/{self._total}] {step.name}: {step.doing} ..."
+        self._doing, self._counts = f"{step.name}: {step.doing} ...", False
+        self._answers_before = self._answers
+        line = f"[{self._number + 1}/{self._total}] {self._doing}"
         self._write(line, end="" if self._live else "\n")
 
     def hear(self, line: str) -> None:
         """How far a step is; a terminal shows it in the step's own line."""
+        self._counts = True
+        self._show(line)
+
+    def answered(self, budget: Budget) -> None:
+        """One more answer of a paid model: shown where the step does not tell how far it is."""
+        self._answers, now = budget.settled, time.monotonic()
+        if not self._counts and now - self._shown >= TERMINAL_EVERY_S:
+            self._shown = now
+            count = self._answers - self._answers_before
+            self._show(f"{self._doing} {count} answer{'s' * (count != 1)}, ${budget.spent_usd:.4f} tonight")
+
+    def _show(self, line: str) -> None:
         if self._live:
             columns = shutil.get_terminal_size((80, 24)).columns
             self._write(f"\r\x1b[2K{f'[{self._number + 1}/{self._total}] {line}'[: columns - 1]}", end="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import json
 import os
 import re
@@ -17,15 +18,16 @@ import pytest
 
 from agents.llm_client import ModelOptions, model_from_env
 from agents.manifest import load_manifest
+from agents.model.budget import Budget
 from agents.model.call import LLMError
 from agents.model.endpoint import OpenAIModel
 from agents.texts.variants import Variants
 from eval.ab.carry_out import only_one
 from meta import night
 from meta.audit import recorded
-from meta.nightly import standing
+from meta.nightly import diary, standing
 from meta.nightly.budget import shared_budget
-from meta.nightly.diary import Diary, FirstNight, runs_since
+from meta.nightly.diary import Diary, Display, FirstNight, runs_since
 from meta.nightly.stage import TREE, InPlace, Stage
 from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, run_step, steps
 from meta.retirement import switch
@@ -240,6 +242,31 @@ def test_what_a_night_will_cost_is_told_before_it_starts_and_its_steps_share_one
     monkeypatch.delenv("OPENAI_API_KEY")
     with shared_budget(Repo(checkout), manifest, ask, names, replay=False) as line:
         assert line == "", "the offline model costs nothing"
+
+
+def test_a_step_that_only_waits_for_answers_shows_how_many_came_and_what_they_cost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(diary, "TERMINAL_EVERY_S", 0)
+    shown, budget = Display(quiet=False, total=2), Budget()
+    budget.on_settled = shown.answered
+    agents, evals = steps((), replay=False)[:2]
+    for step in (agents, evals):
+        shown.start(step)
+        for _ in range(2):
+            asyncio.run(budget.reserve(0.01))
+            budget.settle(0.01, 0.01)
+        if step is agents:
+            assert "[1/2] agents: running the agents ... 1 answer, $0.0100 tonight\r" in terminal.getvalue()
+        shown.end(Result(step.name, DONE, "ran"))
+    assert "[2/2] evals: grading them on their suites ... 2 answers, $0.0400 tonight" in terminal.getvalue()
+    shown.start(evals)
+    shown.hear("eval 3/9")
+    budget.settle(asyncio.run(budget.reserve(0.01)), 0.01)
+    assert terminal.getvalue().endswith("eval 3/9"), "a step's own word says more"
 
 
 def test_a_disabled_agent_runs_in_shadow_and_comes_back_as_a_branch_once_it_has_recovered(
