@@ -60,8 +60,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         Display,
         FirstNight,
         about,
+        line_of,
         markdown,
-        remember,
         runs_since,
         spent_since,
     )
@@ -71,7 +71,6 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     repo = Repo(repo.root.resolve())
     root = repo.root
     manifest = load_manifest(repo)  # a broken one stops us here, in one line
-    started = time.time()
     git_state = GitState(repo)
     # A night on a worktree stands on its commit alone; in place it stands on the files as they are.
     on = standing.digest if args.apply else lambda _: ""
@@ -83,6 +82,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     record_refused(repo)
     stage = InPlace(root) if args.apply else Stage(root, manifest.data_files())
     with only_one(repo, "night", "night"), stage:
+        started = diary.begin(time.time())
         shadow = len(manifest.enabled()) < len(manifest.agents)
         due, others = anything_due(repo, manifest), bool(manifest.challenger_models)
         first = FirstNight.of(repo)
@@ -105,8 +105,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
             shown.say(note)
             results = run_night(night, stage, diary.results, shown.start, on_end, tonight)
     spent = spent_since(repo, started)
-    if spent["calls"]:
-        remember(repo, manifest, results, spent, git_state, args.seed)
+    diary.tell(line_of(repo, manifest, results, spent, git_state, args.seed) if spent["calls"] else "")
     if not all(result.again for result in results) or not (repo / SITE).exists():
         call("meta.dashboard", ["--root", str(root)])  # it shows this night too, so it is no step of it
     if args.json:

@@ -21,7 +21,7 @@ from agents.llm_client import ModelOptions
 from agents.manifest import Manifest
 from agents.texts.prompt_set import PromptSet
 from eval.grading.suite import Suites
-from eval.ledger.provenance import GitState, Seen, append_history, model_identity, replay_metadata
+from eval.ledger.provenance import GitState, Seen, add_once, history_row, model_identity, replay_metadata
 from eval.trials.progress import TERMINAL_EVERY_S
 from meta.nightly.stage import NIGHT
 from meta.nightly.steps import DONE, Result, Step
@@ -29,8 +29,9 @@ from telemetry.edge import cli
 from telemetry.edge.files import SITE, Repo, write_atomic, write_json
 from telemetry.edge.frozen import frozen
 from telemetry.edge.git import commit_of
-from telemetry.edge.records import load_json
+from telemetry.edge.records import is_number, load_json
 from telemetry.edge.text import cell, code, table
+from telemetry.logger import encode
 from telemetry.read.rows import Window
 from telemetry.read.store import connect, never_ran
 
@@ -54,20 +55,45 @@ class Diary:
         self._path = root / NIGHT / f"{time.strftime('%Y-%m-%d', time.gmtime())}-{key}.json"
         self._root, self._digest = root, digest
         self.results: dict[str, Result] = {}
+        self.since: float | None = None  # when the night began that the history does not tell yet
+        self._line = ""  # what the history is being told
         try:
             kept = load_json(self._path.read_bytes())
+            self.since, self._line = kept.get("since"), str(kept.get("line") or "")
             if kept["on"] == digest(root):
                 self.results = {row["name"]: Result(**row) for row in kept["steps"]}
         except FileNotFoundError:
             return
-        except (ValueError, TypeError, KeyError) as problem:
+        except (ValueError, TypeError, KeyError, AttributeError) as problem:
             print(f"{self._path.name}: unreadable ({problem}); every step runs again", file=sys.stderr)
+
+    def begin(self, started: float) -> float:
+        """When this night began: now, or earlier if it was killed since."""
+        if self._line:  # killed when it was all but told
+            self.tell(self._line)
+        if not is_number(self.since) or not 0 <= started - self.since < 86_400:
+            self.since = started
+        self._keep()
+        return self.since
 
     def add(self, result: Result) -> None:
         """Put a step's result on record."""
         self.results[result.name] = replace(result, again=False)
+        self._keep()
+
+    def tell(self, line: str) -> None:
+        """Tell the history of this night, once, however often it is killed meanwhile; nothing if nothing was asked."""
+        if line:
+            self._line = line
+            self._keep()
+            add_once(Repo(self._root), line)
+        self.since, self._line = None, ""
+        self._keep()
+
+    def _keep(self) -> None:
         done = [asdict(row) for row in self.results.values()]
-        write_json(self._path, {"on": self._digest(self._root), "steps": done})
+        kept = {"on": self._digest(self._root), "steps": done, "since": self.since, "line": self._line}
+        write_json(self._path, kept)
 
 
 def runs_since(repo: Repo, manifest: Manifest, started: float) -> str:
@@ -113,14 +139,14 @@ def about(root: Path, options: Sequence[str]) -> dict[str, Any]:
     return {"head": commit_of(root) or "", "endpoint": endpoint, "options": list(options)}
 
 
-def remember(
+def line_of(
     repo: Repo,
     manifest: Manifest,
     results: Sequence[Result],
     spent: Mapping[str, Any],
     git_state: GitState,
     seed: int,
-) -> None:
+) -> str:
     """One line of history about the night as a whole, beside those of its evals and its A/B test."""
     prompts, suites = PromptSet(repo), Suites(repo, allow_unpinned=True)
     graded = (spec.eval_suite for spec in manifest.enabled() if spec.eval_suite)
@@ -133,7 +159,7 @@ def remember(
         seed=seed,
     )
     steps = {result.name: {"status": result.status, "told": result.told} for result in results}
-    append_history(repo, "night", {"steps": steps, "spend": dict(spent)}, metadata)
+    return encode(history_row("night", {"steps": steps, "spend": dict(spent)}, metadata)).decode()
 
 
 class Display:

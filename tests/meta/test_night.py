@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from agents.model.call import LLMError
 from agents.model.endpoint import OpenAIModel
 from agents.texts.variants import Variants
 from eval.ab.carry_out import only_one
+from eval.ledger.provenance import add_once
 from meta import night
 from meta.audit import recorded
 from meta.nightly import diary, standing
@@ -220,6 +222,33 @@ def python(checkout: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=checkout, env=bare, capture_output=True, text=True
     )
+
+
+def test_a_night_that_was_killed_is_told_once_and_from_its_beginning(root: Path) -> None:
+    world.put(root, "eval/history.jsonl", "")
+    assert Diary(root, {}).begin(1000.0) == 1000.0
+    again = Diary(root, {})
+    assert again.begin(5000.0) == 1000.0, "what was asked before it was killed is this night's too"
+    again.tell("")
+    assert Diary(root, {}).begin(9000.0) == 9000.0, "nothing was asked: there is nothing to tell"
+    for appended in (False, True):  # killed before the line was appended, and after
+        dying = Diary(root, {})
+        dying.begin(9000.0)
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(diary, "add_once", killed_after(add_once if appended else None))
+            dying.tell(f'{{"night": {int(appended)}}}\n')
+        assert Diary(root, {}).begin(9500.0) == 9500.0
+    told = (root / "eval/history.jsonl").read_text()
+    assert told == '{"night": 0}\n{"night": 1}\n'
+
+
+def killed_after(work: Callable[[Repo, str], None] | None) -> Callable[[Repo, str], None]:
+    def dies(repo: Repo, line: str) -> None:
+        if work:
+            work(repo, line)
+        raise KeyboardInterrupt
+
+    return dies
 
 
 def test_what_a_night_will_cost_is_told_before_it_starts_and_its_steps_share_one_budget(
