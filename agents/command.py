@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from agents.base import AgentError, BaseAgent, Inputs, Item, in_thread
 from agents.model.schema import array, problems
+from telemetry.edge.records import load_json
 from telemetry.edge.text import cut
 from telemetry.record.run import record_model_call
 
@@ -75,7 +76,7 @@ class CommandAgent(BaseAgent):
 
 def _parsed(said: bytes) -> dict[str, Any]:
     try:
-        answer = json.loads(said)
+        answer = load_json(said)
     except ValueError:
         shown = cut(said.decode("utf-8", "replace"), MAX_TOLD)[0] or "nothing"
         raise AgentError(f"the command must write JSON to stdout, not {shown!r}") from None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, here
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import load_json
 
 if TYPE_CHECKING:
     from agents.base import BaseAgent
@@ -184,7 +184,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     rows = []
     for number, line in enumerate(args.file.read_bytes().splitlines(), 1):
         try:
-            row = json.loads(line)
+            row = load_json(line)
             rows.append((row["completion"], row["agent"], row["case_id"]))
         except (ValueError, KeyError, TypeError):
             raise BadInput(

@@ -26,6 +26,7 @@ from agents.model.schema import problems
 from agents.model.threads import start
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import load_json
 from telemetry.record.outcome import ToolCall
 from telemetry.record.run import current_run, record_tool_call
 from telemetry.texts import keep
@@ -129,7 +130,7 @@ def call_tool(name: str, **arguments: Any) -> Any:
 async def answer_call(name: str, arguments: str) -> str:
     """What a model reads of the call it asked for: JSON, also of what went wrong."""
     try:
-        given = json.loads(arguments or "{}")
+        given = load_json(arguments or "{}")
         if not isinstance(given, dict):
             raise ToolError("arguments: an object is due")
         with _noted(name, given) as call:

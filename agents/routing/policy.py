@@ -14,7 +14,7 @@ from agents.routing.log import Log
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import as_json
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import made, plain
+from telemetry.edge.records import load_json, made, plain
 
 Shares = Mapping[str, float]
 
@@ -65,7 +65,7 @@ def load_policy(path: Path) -> Policy:
     from agents.model.schema import faults
 
     try:
-        raw = json.loads(path.read_bytes())
+        raw = load_json(path.read_bytes())
     except ValueError as error:
         raise BadInput(f"{path}: not JSON: {error}") from None
     for fault in faults(SCHEMA, raw):

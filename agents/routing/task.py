@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import made
+from telemetry.edge.records import load_json, made
 
 SCHEMA: Final = Path(__file__).parents[1] / "task.schema.json"
 UNTYPED: Final = "any"  # the type of a task that names none
@@ -46,7 +45,7 @@ def load_tasks(path: Path) -> list[Task]:
     from agents.model.schema import faults, read_schema
 
     try:
-        raw = json.loads(path.read_bytes())
+        raw = load_json(path.read_bytes())
     except ValueError as error:
         raise BadInput(f"{path}: not JSON: {error}") from None
     entries = raw if isinstance(raw, list) else [raw]

@@ -6,7 +6,6 @@ what it said. So nothing here knows a trade.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from eval.field.record import Reason
 from eval.ledger.remarks import Remark
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import load_json
 from telemetry.logger import FIELD
 from telemetry.read.field import subjects
 from telemetry.read.rows import Window
@@ -82,7 +82,7 @@ def subject_field(spec: AgentSpec, runs: Iterable[Run], text: Callable[[str], st
         return spec.signal.subject
     for run in reversed([run for run in runs if run.named]):
         try:
-            items = json.loads((text(run.output_sha256) if run.output_sha256 else None) or "[]")
+            items = load_json((text(run.output_sha256) if run.output_sha256 else None) or "[]")
         except ValueError:
             continue
         rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

@@ -29,6 +29,7 @@ from telemetry.batches import personal
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import load_json
 from telemetry.texts import texts_of
 
 KIND: Final = "new_cases"
@@ -222,6 +223,6 @@ def _case(
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return load_json(text)
     except ValueError:
         return text

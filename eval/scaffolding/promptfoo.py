@@ -23,7 +23,7 @@ from eval.scaffolding.tables import read_rows
 from eval.scaffolding.templates import PLACE, filled, instruction, names_in
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_yaml
+from telemetry.edge.records import load_json, load_yaml
 
 MAX_COMBINATIONS: Final = 1_000  # cases that the lists among one test's variables may make
 _CONFIG: Final = {"description", "prompts", "tests", "defaultTest", "scenarios", "tags", "$schema"}
@@ -104,7 +104,7 @@ class _Reader:
         """A prompt as one text; of a conversation who says what, unless it is the system or a bare variable."""
         if isinstance(prompt, str) and prompt.lstrip().startswith("["):
             with contextlib.suppress(ValueError):  # a text that only begins so
-                prompt = json.loads(prompt)
+                prompt = load_json(prompt)
         if isinstance(prompt, str):
             return prompt
         turns = [turn for turn in prompt if isinstance(turn, Mapping)] if isinstance(prompt, list) else []

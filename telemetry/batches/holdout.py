@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final, Literal
 
+from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SUITES, Repo
 from telemetry.edge.records import input_hash
 
@@ -26,9 +27,13 @@ def unseen_inputs(repo: Repo) -> frozenset[str]:
 
     found = set()
     for file in sorted((repo / SUITES).glob("*.jsonl")):
-        for line in file.read_bytes().splitlines():
-            if line.strip():
+        for number, line in enumerate(file.read_bytes().splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
                 case = orjson.loads(line)
                 if case.get("split") or split(case.get("family") or case["id"]) != TUNE:
                     found.add(input_hash(case["input"]))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise BadInput(f"{SUITES}/{file.name}:{number}: not a case") from None
     return frozenset(found)

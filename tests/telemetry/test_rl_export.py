@@ -156,6 +156,9 @@ def test_the_field_run_on_the_input_of_an_unseen_case_does_not_leave(
         run(asked=f"{number}?", input_hash=input_hash(payload))
     told = export("sft", capsys, "--partial")
     assert (told["total_points"], gates(told)) == (2, {"holdout-leak": 2})
+    world.put(root, "eval/suites/agent_0.jsonl", "version https://git-lfs.github.com/spec/v1\n")
+    told = export("sft", capsys, "--partial", code=cli.BAD_INPUT)
+    assert told["error"] == "error: eval/suites/agent_0.jsonl:1: not a case\n", "who knows what would leave"
 
 
 def test_rewards_of_one_scoring_version_only_leave(capsys: pytest.CaptureFixture[str]) -> None:
