@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from telemetry.edge import cli
 from telemetry.edge.files import RESULTS, Repo, write_json
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import plain
+from telemetry.edge.records import made, plain, read_json
 from telemetry.edge.text import cell
 
 if TYPE_CHECKING:
@@ -67,10 +67,15 @@ class Drift:
     @property
     def told(self) -> str:
         """In one line."""
+        return f"{self.agent}: {self.what}"
+
+    @property
+    def what(self) -> str:
+        """The same without whose it is."""
         way, day = "fell" if self.fell else "rose", date.fromisoformat(self.since)
         points = 100 * abs(self.passed_after - self.passed_before)
         figures = f"mean score {self.score_before:.3f} -> {self.score_after:.3f} on {self.cases} cases"
-        parts = [f"{self.agent}: pass rate {way} by {points:.1f} points since {day.day} {day:%b} ({figures})"]
+        parts = [f"pass rate {way} by {points:.1f} points since {day.day} {day:%b} ({figures})"]
         if self.model_before != self.model_after:
             parts.append(f"model_answered changed from {self.model_before} to {self.model_after}")
         if self.kinds:
@@ -178,6 +183,27 @@ def _answered(one: Round) -> str | None:
     """The model that gave most answers of a round."""
     models = Counter(row.model_answered for row in one.scored.values() if row.model_answered)
     return models.most_common(1)[0][0] if models else None
+
+
+@frozen
+class Known:
+    """What the last look has found."""
+
+    alarms: tuple[Drift, ...]
+    shutdown: str  # of a model that will be gone soon
+
+
+def known(repo: Repo) -> Known:
+    """From its file; what cannot be read of it was not found."""
+    found = read_json(repo, RESULT) or {}
+    agents, alarms = found.get("agents"), list[Drift]()
+    for row in agents.values() if isinstance(agents, dict) else ():
+        try:
+            # A drift that can be told has all it takes.
+            alarms += [one for one in made(Watched, row).drifts[-1:] if one.alarm and one.told]
+        except (TypeError, ValueError, KeyError, AttributeError):
+            continue
+    return Known(tuple(alarms), str(found.get("shutdown") or ""))
 
 
 def parser() -> cli.Parser:

@@ -17,7 +17,7 @@ from eval.field.record import Reason
 from eval.ledger.remarks import Remark
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_json
+from telemetry.edge.records import listed, load_json
 from telemetry.logger import FIELD
 from telemetry.read.field import subjects
 from telemetry.read.rows import Window
@@ -85,7 +85,7 @@ def subject_field(spec: AgentSpec, runs: Iterable[Run], text: Callable[[str], st
             items = load_json((text(run.output_sha256) if run.output_sha256 else None) or "[]")
         except ValueError:
             continue
-        rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        rows = listed(items)
         names = {str(name) for row in rows for name in row}
         found = [
             name for name in sorted(names) if run.named == {str(row[name]) for row in rows if name in row}

@@ -21,7 +21,7 @@ from telemetry import logger
 from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, git
-from telemetry.edge.records import load_json, plain
+from telemetry.edge.records import listed, load_json, plain
 from telemetry.logger import SCORING_VERSION
 
 if TYPE_CHECKING:
@@ -144,8 +144,7 @@ class Line:
 
     def listed(self, name: str) -> list[Mapping[str, Any]]:
         """The records of the summary under that name."""
-        rows = self.summary.get(name)
-        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        return list(listed(self.summary.get(name)))
 
 
 def history(repo: Repo, run_type: RunType | None = None) -> Iterator[Line]:

@@ -17,7 +17,7 @@ from eval.ledger.remarks import Remark
 from eval.trials.results import result_rows
 from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import read_json
+from telemetry.edge.records import listed, read_json
 
 MAX_CASES = 20  # shown to a critic: enough to see a pattern, few enough to pay for
 
@@ -104,8 +104,8 @@ class Finding:
 def findings(repo: Repo) -> dict[str, Finding]:
     """The issues of the latest critiques by id."""
     found = {}
-    for critique in (read_json(repo, REPORTS / "cross_critiques.json") or {}).get("critiques") or ():
-        for issue in critique.get("issues") or ():
+    for critique in listed((read_json(repo, REPORTS / "cross_critiques.json") or {}).get("critiques")):
+        for issue in listed(critique.get("issues")):
             words = {name: str(issue.get(name) or "") for name in ("id", "title", "evidence", "severity")}
             target = str(critique.get("target_agent"))
             found[words["id"]] = Finding(**words, supported=bool(issue.get("supported")), target_agent=target)

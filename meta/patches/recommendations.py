@@ -18,7 +18,7 @@ from meta.patches.report import NotTried, Recommended, not_tried
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import REPORTS, Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_json
+from telemetry.edge.records import listed, load_json
 
 CRITIQUES = REPORTS / "cross_critiques.json"
 MAX_FILE_BYTES = 8_000_000
@@ -42,12 +42,12 @@ Sorted = tuple[list[Recommendation], list[NotTried]]
 def from_critiques(report: Mapping[str, Any]) -> list[Recommendation]:
     """The recommendations of all critiques, most urgent first; those already rejected are left out."""
     found = []
-    for critique in _rows(report.get("critiques")):
-        issues = [issue for issue in _rows(critique.get("issues")) if issue.get("supported", True)]
+    for critique in listed(report.get("critiques")):
+        issues = [issue for issue in listed(critique.get("issues")) if issue.get("supported", True)]
         evidence = " ".join(str(issue.get("evidence") or issue.get("title") or "") for issue in issues)
         levels = {issue.get("severity") for issue in issues}
         severity = next((level for level in ("high", "med") if level in levels), "low")
-        for row in _rows(critique.get("recommendations")):
+        for row in listed(critique.get("recommendations")):
             if row.get("rejected") or row.get("status") == "rejected":
                 continue
             about = {"origin": f"critique by {critique.get('critic_agent')}", "severity": severity}
@@ -69,7 +69,7 @@ def read(repo: Repo, path: Path | None) -> list[Recommendation]:
         raise BadInput(f"{path or CRITIQUES}: cannot be read as JSON ({problem})") from None
     if isinstance(value, dict) and isinstance(value.get("critiques"), list):
         return from_critiques(value)
-    rows = _rows(value if isinstance(value, list) else [value])
+    rows = listed(value if isinstance(value, list) else [value])
     if path is None or not rows:
         raise BadInput(f"{path or CRITIQUES}: holds neither critiques nor recommendations")
     for number, row in enumerate(rows):
@@ -152,7 +152,3 @@ def _recommendation(row: Mapping[str, Any]) -> Recommendation:
         evidence=str(row.get("evidence") or "")[:MAX_CHARS],
         severity=str(row.get("severity") or "med")[:10],
     )
-
-
-def _rows(value: Any) -> list[dict[str, Any]]:
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

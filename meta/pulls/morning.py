@@ -12,15 +12,15 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from agents.texts.variants import name_of
+from eval import drift
 from eval.ledger.provenance import history
 from meta.publish.kinds import KINDS
 from meta.pulls.commands import kind_of
 from meta.pulls.hub import Hub, HubRefused, Row
 from meta.pulls.settings import VARIABLES, linked
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import RESULTS, Repo
+from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import read_json
 from telemetry.edge.text import cell, code
 from telemetry.read.rows import Window
 from telemetry.read.store import connect
@@ -173,14 +173,8 @@ def spent(repo: Repo, since: datetime) -> Spend:
 
 def drifts(repo: Repo) -> list[str]:
     """What `eval.drift` found last, and a model that is about to be shut down."""
-    found = read_json(repo, RESULTS / "drift.json") or {}
-    lines = [
-        f"{agent}: {100 * one['passed_before']:.0f} % -> {100 * one['passed_after']:.0f} % since {one['since']}"
-        for agent, row in (found.get("agents") or {}).items()
-        for one in row["drifts"][-1:]
-        if one["alarm"]
-    ]
-    return [*lines, *([str(found["shutdown"])] if found.get("shutdown") else [])]
+    found = drift.known(repo)
+    return [*(one.told for one in found.alarms), *filter(None, [found.shutdown])]
 
 
 def failed(hub: Hub, now: datetime) -> list[tuple[str, str]]:

@@ -99,10 +99,7 @@ def _overview(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> dict[st
         "testing": [one for one in facts.comparisons if one.verdict in ("continue", "blocked")],
         "tonight": facts.days[0] if facts.days else None,
         "month": [day for day in facts.days if day.date.startswith(month)],
-        "drifts": [
-            (agent, row) for agent, row in (facts.drift.get("agents") or {}).items() if row.get("drifts")
-        ],
-        "shutdown": facts.drift.get("shutdown"),
+        "drift": facts.drift,
         "nights": chart(facts.nights, promotions(facts.repo)),
         "agents": _narrowest(facts, results),
         "needing": [row for row in facts.agents if row.state in NEED_YOU],

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agents.manifest import AgentSpec, Manifest, load_manifest
+from eval import drift
 from eval.ab.curve import curve
 from eval.ab.evidence import Turn, gathered
 from eval.ab.rounds import Rules
@@ -233,8 +234,8 @@ class Facts:
         return list(findings(self.repo).values())
 
     @cached_property
-    def drift(self) -> Mapping[str, Any]:
-        return read_json(self.repo, RESULTS / "drift.json") or {}
+    def drift(self) -> drift.Known:
+        return drift.known(self.repo)
 
     def result(self, agent: str) -> Mapping[str, Any]:
         """The newest results of an agent, {} if there are none."""

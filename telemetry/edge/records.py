@@ -141,6 +141,11 @@ def read_json(repo: Repo, path: str | Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def listed(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list that somebody else may have written: what is none of that is not there."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def load_terms(text: str) -> Any:
     """The same where only numbers, true and false are special, and of a key given twice the last counts.
 

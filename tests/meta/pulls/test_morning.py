@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from eval.drift import Drift, Watched
 from meta import morning
 from meta.publish.kinds import KINDS
 from meta.pulls.morning import ORDER, TITLE, Spend
@@ -21,6 +22,7 @@ from telemetry import logger
 from telemetry.branch.remote import BRANCH
 from telemetry.edge import cli
 from telemetry.edge.files import working_in
+from telemetry.edge.records import plain
 from tests.meta.pulls.place import Place, as_in_a_workflow
 from tests.worlds import proposal_repo as repo
 
@@ -96,8 +98,11 @@ def test_it_tells_what_is_tested_spent_drifted_and_failed(place: Place) -> None:
         "metadata": {},
     }
     repo.write(place.tree, "eval/history.jsonl", json.dumps(line) + "\n")
-    drift = {"alarm": True, "passed_before": 0.8, "passed_after": 0.6, "since": "2026-11-12"}
-    found = {"agents": {"macro_watcher": {"drifts": [drift]}}, "shutdown": "gpt-x ends on 2027-01-14"}
+    fall = Drift(
+        "macro_watcher", True, "2026-11-12", "2026-11-14", 40, 0.8, 0.6, 0.85, 0.7, "m", "m", (), alarm=True
+    )
+    watched = {"macro_watcher": plain(Watched(9, 40, 0.6, (fall,))), "broken": {"drifts": [[]]}}
+    found = {"agents": watched, "shutdown": "gpt-x ends on 2027-01-14"}
     repo.write(place.tree, "eval/results/drift.json", json.dumps(found))
     place.hub.runs = [{"name": "Prompt A/B test", "html_url": "https://github.example/run/1"}]
     with working_in(place.tree):
@@ -106,7 +111,7 @@ def test_it_tells_what_is_tested_spent_drifted_and_failed(place: Place) -> None:
     body = tell(place)
     assert "`macro_watcher` `B aaaaaaa`: +2.1 points after 6 rounds" in body
     assert "$0.25 and 1 call of unknown price for 2 calls" in body
-    assert "80 % -&gt; 60 % since 2026-11-12" in body and "gpt-x ends on" in body
+    assert "macro\\_watcher: pass rate fell by 20.0 points since 12 Nov" in body and "gpt-x ends on" in body
     assert "[Prompt A/B test](https://github.example/run/1)" in body
 
 
