@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from eval.drift import Drift
 from eval.ledger.provenance import history
 from meta import audit, dashboard
 from meta.pulls.morning import spent
@@ -19,6 +20,7 @@ from meta.site import build, draw
 from meta.site.facts import gather
 from meta.site.pictures import by_night
 from telemetry.edge.files import HISTORY, working_in
+from telemetry.edge.records import plain
 from telemetry.read.rows import Window
 from telemetry.rollup import summary_of
 from tests import pictures
@@ -186,6 +188,23 @@ def test_a_night_that_failed_says_which_step(tmp_path: Path) -> None:
     line = {"ts": "2026-11-18T04:00:00Z", "run_type": "night", "summary": {"steps": steps}, "metadata": {}}
     world.put(root, HISTORY, json.dumps(line) + "\n")
     assert "evals did not come through" in (built(root) / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_drift_is_told_in_words_and_a_broken_record_of_one_not_at_all(tmp_path: Path) -> None:
+    root = world.commit(world.toy(tmp_path))
+    fall = Drift(
+        "flood_watch", True, "2026-11-12", "2026-11-14", 40, 0.8, 0.6, 0.85, 0.7, "m", "m", (), alarm=True
+    )
+    for drifts, told in (
+        ([plain(fall)], True),
+        ([plain(fall) | {"alarm": False}], False),
+        ([[fall.since]], False),
+    ):
+        watched = {"nights": 9, "cases": 40, "passed": 0.6, "drifts": drifts}
+        world.put(root, "eval/results/drift.json", {"agents": {"flood_watch": watched}})
+        page = (built(root, tmp_path / "site") / "index.html").read_text()
+        assert ("pass rate fell by 20.0 points since 12 Nov" in page) is told
+        assert "passed_before" not in page
 
 
 def test_pages_of_agents_that_are_gone_go(tmp_path: Path) -> None:
