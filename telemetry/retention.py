@@ -31,6 +31,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import SEALED, Repo, write_json
 from telemetry.edge.frozen import frozen
+from telemetry.edge.lock import only_one
 from telemetry.read import parquet, rows, sealed_texts, store
 
 if TYPE_CHECKING:
@@ -60,13 +61,7 @@ def seal(repo: Repo, today: date | None = None, at: Callable[[str], None] = _not
     from datetime import UTC, datetime
 
     day = (today or datetime.now(UTC).date()).isoformat()
-    path = repo / SEALED / ".lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Stopped("another seal is running") from None
+    with only_one(repo, "seal", "seal"):
         recover(repo, at)
         sealed_texts.seal(repo, day)
         now = store.snapshot(repo)

@@ -20,6 +20,7 @@ from telemetry.edge.cli import set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EVENTS, Repo, write_atomic
 from telemetry.edge.frozen import frozen
+from telemetry.edge.lock import only_one
 
 if TYPE_CHECKING:
     from telemetry.branch.remote import DataBranch
@@ -30,10 +31,9 @@ DAYS: Final = 400  # of history pulled: enough for every window anything looks a
 
 def pull(repo: Repo, days: int = DAYS) -> int:
     """Bring the segments that were not looked at yet; how many there were."""
-    from telemetry.branch import local
     from telemetry.branch.remote import DataBranch
 
-    with local.alone(repo):
+    with only_one(repo, "sync", "sync"):
         return _pull(repo, DataBranch(repo.root), days)
 
 
@@ -79,7 +79,7 @@ def push(repo: Repo) -> list[str]:
     from telemetry.branch.remote import DataBranch
     from telemetry.read import sealed_texts
 
-    with local.alone(repo):
+    with only_one(repo, "sync", "sync"):
         branch = DataBranch(repo.root)
         _pull(repo, branch, DAYS)
         today = datetime.now(UTC).date()

@@ -7,11 +7,8 @@ file outside the tree; a run that is killed while writing is finished by the nex
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,9 +22,8 @@ from eval.ab.record import Arm, Report, Test
 from eval.ledger.decisions import Decision, prepared
 from eval.ledger.provenance import add_once
 from eval.ledger.report import Form
-from eval.trials.journal import only_opened
 from telemetry import logger
-from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, SCRATCH, Repo, write_atomic, write_json
 from telemetry.edge.records import load_json, plain
 
@@ -39,25 +35,6 @@ _VERDICT = (
     *("families", "family_low", "family_high", "bill"),
     *("wins", "ties", "losses", "cases_used", "cases_available", "guardrails", "lineage"),
 )
-
-
-@contextmanager
-def only_one(repo: Repo, name: str = "ab_test", what: str = "A/B run") -> Iterator[None]:
-    """Refuses a second run in the same checkout and says who has it; a lock ends with its process."""
-    path = repo / SCRATCH / f"{name}.lock"
-    file = only_opened(path)
-    if file is None:
-        holder = path.read_text(errors="replace").strip()
-        raise Stopped(f"another {what} is at work in this checkout ({holder}); wait for it to end")
-    try:
-        os.ftruncate(file, 0)
-        os.write(
-            file,
-            f"process {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime())}\n".encode(),
-        )
-        yield
-    finally:
-        os.close(file)
 
 
 def pending(form: Form[Any]) -> Path:

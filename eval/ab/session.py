@@ -20,7 +20,7 @@ from agents.texts.variants import Variants
 from eval.ab import forecast
 from eval.ab import report as ab_report
 from eval.ab.body import FORM, MODEL_FORM, body, parts
-from eval.ab.carry_out import carry_out, finish_pending, only_one, promotion
+from eval.ab.carry_out import carry_out, finish_pending, promotion
 from eval.ab.memory import Memory, compared, kept
 from eval.ab.plan import ONLY_ONE, Plan, make_plan
 from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
@@ -33,6 +33,7 @@ from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import RESULTS, SCRATCH, Repo
 from telemetry.edge.frozen import frozen
+from telemetry.edge.lock import only_one
 from telemetry.edge.records import plain
 from telemetry.edge.text import cell
 
@@ -63,7 +64,7 @@ def run_night(repo: Repo, night: Night) -> Report:
     """Plan, run, decide, carry out. The report; one without tests if there was nothing to compare."""
     part, of = night.shard
     sharded = of > 1
-    with only_one(repo, f"ab_test-{part}-of-{of}" if sharded else "ab_test"):
+    with only_one(repo, f"ab_test-{part}-of-{of}" if sharded else "ab_test", "A/B run"):
         aside = bool(night.settings.get("against"))  # a question on the side: nothing is carried out
         if not sharded and not aside:
             unfinished = [done for form in (FORM, MODEL_FORM) if (done := finish_pending(repo, form))]

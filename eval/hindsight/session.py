@@ -12,7 +12,7 @@ from agents.domain import domain_of
 from agents.llm_client import ModelOptions
 from agents.manifest import Manifest, load_manifest
 from agents.texts.variants import prompt_file
-from eval.ab.carry_out import carry_out, finish_pending, only_one, pending
+from eval.ab.carry_out import carry_out, finish_pending, pending
 from eval.ab.record import Spend
 from eval.ab.report import total_cost
 from eval.ab.session import run_url
@@ -26,6 +26,7 @@ from eval.trials.journal import Journal
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH, Repo
 from telemetry.edge.frozen import frozen
+from telemetry.edge.lock import only_one
 from telemetry.edge.records import plain
 from telemetry.logger import SCORING_VERSION
 

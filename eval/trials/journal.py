@@ -10,7 +10,6 @@ A request to an endpoint is on record before it leaves: one that no finished tri
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -24,6 +23,7 @@ from agents.model.call import Sent
 from telemetry import logger
 from telemetry.edge.errors import Stopped
 from telemetry.edge.frozen import frozen
+from telemetry.edge.lock import only_opened
 
 Identity = tuple[Any, ...]  # of a trial
 
@@ -102,18 +102,6 @@ class Entries:
                             rows.put(identity, size)
                 size += len(line)
         return cls(head, rows, lost, size)
-
-
-def only_opened(path: Path) -> int | None:
-    """A file held by one process at a time, None if another has it; it is let go with the process, however it ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return None
-    return file
 
 
 class Journal:

@@ -10,7 +10,6 @@ from dataclasses import asdict
 
 from agents.llm_client import model_options
 from agents.manifest import Manifest, load_manifest
-from eval.ab.carry_out import only_one
 from eval.field.session import anything_due as harvest_due
 from eval.hindsight.session import anything_due as backtest_due
 from eval.ledger.provenance import GitState
@@ -23,6 +22,7 @@ from meta.nightly.stage import InPlace, Stage
 from meta.nightly.steps import FAILED, STOPPED, Result, Step, call, run_night, steps
 from telemetry.edge import cli
 from telemetry.edge.files import SITE, Repo
+from telemetry.edge.lock import only_one
 
 
 def whole_night(given: Repo, args: argparse.Namespace, options: Sequence[str]) -> int:

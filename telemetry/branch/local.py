@@ -22,7 +22,6 @@ from telemetry import logger, texts
 from telemetry.branch.days import by_day
 from telemetry.branch.remote import DataBranch
 from telemetry.branch.segments import COLD, LINES, MAX_BYTES, Segment, lines
-from telemetry.edge.errors import Stopped
 from telemetry.edge.files import EVENTS, SCRATCH, SEALED, Repo, write_json
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
@@ -52,21 +51,6 @@ def state(repo: Repo) -> State:
 def remember(repo: Repo, now: State) -> None:
     """Keep it for the next time."""
     write_json(repo / STATE, asdict(now))
-
-
-@contextmanager
-def alone(repo: Repo) -> Iterator[None]:
-    """One sync at a time in a checkout; a dead one holds nothing."""
-    import fcntl
-
-    path = repo / SCRATCH / "sync.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Stopped("another sync is at work in this checkout; wait for it to end") from None
-        yield
 
 
 def merge(repo: Repo, branch: DataBranch, fresh: Sequence[Segment]) -> None:

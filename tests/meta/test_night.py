@@ -23,7 +23,6 @@ from agents.model.budget import Budget
 from agents.model.call import LLMError
 from agents.model.endpoint import OpenAIModel
 from agents.texts.variants import Variants
-from eval.ab.carry_out import only_one
 from eval.ledger.provenance import add_once
 from meta import night
 from meta.audit import recorded
@@ -36,6 +35,7 @@ from meta.retirement import switch
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo, write_atomic, write_json
+from telemetry.edge.lock import only_one
 from tests.conftest import REPOSITORY
 from tests.worlds import night_checkout, tickets, world
 from tests.worlds import proposal_repo as repo

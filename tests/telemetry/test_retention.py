@@ -226,7 +226,7 @@ def test_a_second_sealer_gives_way(capsys: pytest.CaptureFixture[str]) -> None:
 
     retention.seal(here(), TODAY, at=at)
     assert inside == [cli.STOPPED]
-    assert "another seal is running" in capsys.readouterr().err
+    assert "another seal is at work in this checkout (process" in capsys.readouterr().err
 
 
 def test_a_log_replaced_during_the_seal_is_left_alone(root: Path) -> None:

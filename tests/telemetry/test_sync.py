@@ -18,6 +18,7 @@ from telemetry.branch.segments import Segment
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import SEALED, Repo
+from telemetry.edge.lock import only_one
 from tests.worlds import data_branch as world
 from tests.worlds.data_branch import agents, clone, git, killed_at, measure, segments
 from tests.worlds.eventlog import event
@@ -177,7 +178,7 @@ def rows_on(remote: Path, home: Path) -> list[str]:
 
 def test_two_syncs_at_once_do_not_mix(tmp_path: Path, remote: Path) -> None:
     one = clone(tmp_path, "one")
-    with local.alone(Repo(one)), pytest.raises(Stopped, match="another sync is at work"):
+    with only_one(Repo(one), "sync", "sync"), pytest.raises(Stopped, match="another sync is at work"):
         pull(one)
     pull(one)
 

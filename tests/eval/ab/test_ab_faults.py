@@ -16,6 +16,7 @@ from eval.ab.body import FORM
 from eval.ledger.decisions import decisions
 from telemetry.edge import cli
 from telemetry.edge.files import here
+from telemetry.edge.lock import only_one
 from tests.worlds import ab_world as world
 from tests.worlds import children
 
@@ -183,7 +184,7 @@ def test_a_second_run_in_the_same_checkout_says_so_and_stops(
     world.make(root)
     world.challenger(root, "B", "skill: 1.0\n")
     model = world.use(monkeypatch, world.Scripted())
-    with ab_outcome.only_one(here()):
+    with only_one(here(), "ab_test", "A/B run"):
         assert ab_testing.main(["--root", str(root)]) == cli.STOPPED
     assert (
         f"another A/B run is at work in this checkout (process {os.getpid()}, since "
