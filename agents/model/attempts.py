@@ -218,5 +218,6 @@ class Call:
 
 
 def unparsable(problem: str, text: str) -> LLMError:
-    """An answer that came, and is of no use."""
-    return LLMError(f"{problem}; the answer begins: {text[:MAX_PARSE_ERROR]!r}", "parse", raw=text)
+    """An answer that came, and is of no use; it is quoted in one line, however it was laid out."""
+    begins = " ".join(text[: 4 * MAX_PARSE_ERROR].split())[:MAX_PARSE_ERROR]
+    return LLMError(f"{problem}; the answer begins: {begins!r}", "parse", raw=text)
