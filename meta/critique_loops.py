@@ -90,13 +90,17 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     from eval.ledger.refusals import refusals
     from meta.critique.report import FORM, sentence
 
+    before = FORM.read(repo)
     report = _loops(Options(model_options(args)), None, repo)
     told = cli.found(sentence(report))
     known = {
         one.sha256 for one in refusals(repo) if one.kind == "critiques"
     }  # a person has read and closed it
-    new = [issue for critique in report.critiques for issue in critique.issues if issue.id not in known]
-    set_output("to_tell", "false" if known and not new else "true")
+    issues = [issue for critique in report.critiques for issue in critique.issues]
+    # A report of no issues is news only where it takes some away.
+    cleared = not issues and before is not None and any(one.issues for one in before.critiques)
+    new = any(issue.id not in known for issue in issues)
+    set_output("to_tell", "true" if new or cleared else "false")
     job_summary(f"### Cross-agent critiques\n\n{told}")
     for row in report.failed:
         print(f"warning: {row.told} failed ({row.error_kind}): {row.error}", file=sys.stderr)

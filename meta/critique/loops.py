@@ -116,8 +116,8 @@ def run(prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int, 
         tuple(Pairing(pair.critic, pair.target) for pair in pairs if pair not in seen),
         made(Asked, model_identity(model)),
     )
-    if earlier and earlier.critiques == report.critiques and (repo / FORM.markdown).exists():
-        return replace(earlier, failed=report.failed)  # nothing new: what is on disk stands
+    if report.critiques == before and (earlier is None or (repo / FORM.markdown).exists()):
+        return replace(earlier or report, failed=report.failed)  # nothing new: what is on disk stands
     FORM.write(repo, report)
     return report
 

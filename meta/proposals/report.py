@@ -99,7 +99,9 @@ class Report:
 def sentence(report: Report) -> str:
     """The finding in one line."""
     if not report.proposals:
-        return "No new challenger."
+        left = [f"{_stem(one)}: {one.reason}" for one in report.skipped]
+        more = f"; {len(left) - 1} more" if len(left) > 1 else ""
+        return f"No new challenger{f' ({left[0]}{more})' if left else ''}."
     names = ", ".join(f"{_stem(row)} {name_of(row.variant, row.sha256)}" for row in report.proposals)
     return f"{len(report.proposals)} new challenger{'s' * (len(report.proposals) > 1)}: {names}."
 

@@ -261,6 +261,26 @@ def test_an_agent_of_which_nothing_is_known_is_not_judged(checkout: Path) -> Non
     assert len(report["nothing_to_see"]) == 2
 
 
+def test_only_new_issues_or_their_end_are_worth_telling(checkout: Path) -> None:
+    def told() -> str:
+        assert critique_loops.main(["--root", str(checkout), "--quiet"]) == cli.OK
+        return cli.outputs()["to_tell"]
+
+    def nothing_known() -> None:
+        for name in ("alpha", "beta"):
+            (checkout / f"agents/outputs/{name}.json").unlink(missing_ok=True)
+        put(checkout, "telemetry/summary.json", {"by_agent": {}})
+        results(checkout, [])
+
+    nothing_known()
+    assert told() == "false" and not (checkout / REPORT).exists(), "there is nobody to judge"
+    results(checkout, [wrong(f"alpha-{n:04}", "fifth") for n in range(99)])
+    assert told() == "true" and (checkout / REPORT).exists()
+    nothing_known()
+    assert told() == "true", "what was reported no longer holds"
+    assert told() == "false"
+
+
 def test_the_offline_critic_finds_kinds_that_fail_and_quotes_them(checkout: Path) -> None:
     tune = [f"alpha-{n:04}" for n in range(99)]
     results(checkout, [wrong(name, "fifth") for name in tune])

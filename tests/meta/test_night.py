@@ -364,7 +364,6 @@ def test_the_first_night_of_a_newcomer(checkout: Path) -> None:
     branches = git(checkout, "branch", "--list", "--format=%(refname:short)", "meta/*").split()
     assert branches == [
         "meta/agent-retirement",
-        "meta/cross-critiques",
         "meta/prompt-ab-champion",
         "meta/prompt-proposals",
     ]

@@ -478,7 +478,9 @@ def test_a_run_without_news_leaves_the_report_and_says_so(checkout: Path) -> Non
     proposed(proposal(LOWER))
     before = (checkout / REPORT).read_bytes()
     later = proposed(proposal(edit("nowhere", "x")))
-    assert later["proposals"] == [] and sentence(made(Report, later)) == "No new challenger."
+    assert later["proposals"] == [] and sentence(made(Report, later)) == (
+        "No new challenger (echo: no idea was fit and better)."
+    )
     assert (checkout / REPORT).read_bytes() == before
 
 

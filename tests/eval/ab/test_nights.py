@@ -112,6 +112,21 @@ def test_an_archive_counts_only_from_enough_evals_of_the_same_text_and_model(
     assert dict(found.means) == {(spec.name, "often"): 0.8}
 
 
+def test_what_can_never_be_decided_is_asked_for_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    night = Calendar(monkeypatch)
+    model = world.use(monkeypatch, Scripted())
+    world.make(root, cases=40)
+    world.challenger(root, "B", "skill: 0.9\n")
+    first = only(world.run(root))
+    assert (first["verdict"], first["rounds"]) == ("inconclusive", 1)
+    assert first["reason"].endswith("cases, at least 30 are needed")
+    calls = model.calls
+    night.day = 2
+    again = only(world.run(root))
+    assert model.calls == calls, "a person has seen it; more of the same decides nothing"
+    assert (again["verdict"], again["reason"]) == (first["verdict"], first["reason"])
+
+
 def test_answers_that_nobody_can_read_settle_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Prose(Scripted):
         async def complete(self, messages: Any, **options: Any) -> Any:
