@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 from telemetry.edge.errors import unwritten
 from telemetry.edge.files import EVENTS, here
 from telemetry.edge.records import plain
-from telemetry.edge.text import MAX_ERROR, MAX_FIELD, cut, redact
+from telemetry.edge.text import MAX_ERROR, MAX_FIELD, cut, may_hold_secret, redact
 
 # The vocabulary of events.
 SCHEMA_VERSION: Final = 1
@@ -67,8 +67,8 @@ _RUN_ROW: Final[dict[str, Any]] = _OTHER_ROW | dict.fromkeys(
 _SCALARS: Final = frozenset({int, float, bool, type(None)})
 # What we name ourselves, all the way down.
 _OUR_OWN: Final = frozenset(
-    {"price_list_version", "scoring_version", "prompt_hash", "input_hash", "input_sha256", "code_hash", "as_of",
-     "failure_reason", "tools_used", "final_metrics"}
+    {"kind", "price_list_version", "scoring_version", "prompt_hash", "input_hash", "input_sha256", "code_hash",
+     "as_of", "failure_reason", "tools_used", "final_metrics"}
 )  # fmt: skip
 
 orjson: Any = None  # loaded by the first event, so that `--help` need not pay for it
@@ -144,9 +144,14 @@ def log_event(
     tokens_out: int | None = None,
     error: str | None = None,
     reward: float | None = None,
+    *,
+    ours: frozenset[str] = frozenset(),
     **fields: Any,
 ) -> str:
-    """Append one event and return its id; trouble is one line on stderr, never an exception."""
+    """Append one event and return its id; trouble is one line on stderr, never an exception.
+
+    `ours` are fields of which the caller knows that all their words are its own: hashes, names of a format.
+    """
     event_id = _new_event_id()
     try:
         row = dict(_RUN_ROW if fields.get("kind", "run") == "run" else _OTHER_ROW)
@@ -168,45 +173,42 @@ def log_event(
         rows = _watched.get()
         if rows is not None:
             rows.append(row)
-        scan = (
-            error is not None
-            or len(agent) + len(run_id) > 80
-            or _may_hold_secret(fields)
-            or _may_hold_secret(about)
-        )
-        append(encode(row, scan=scan))
+        told = fields if error is None else {**fields, "error": row["error"]}
+        foreign = {
+            name: value
+            for name, value in told.items()
+            if type(value) not in _SCALARS and name not in _OUR_OWN and name not in ours
+        }
+        append(encode(row, foreign=(agent, run_id, about, foreign)))
     except Exception as problem:  # noqa: BLE001 - the agent's result outranks its row; the loss is reported
         if not unwritten.take(problem):
             _warn(f"telemetry: an event of {agent!r} was not written: {type(problem).__name__}: {problem}")
     return event_id
 
 
-def _may_hold_secret(fields: Mapping[str, Any]) -> bool:
-    """Scanning a line costs as much as writing it; numbers, short words and what we name ourselves need none."""
-    for name, value in fields.items():
-        kind = type(value)
-        if kind is str:
-            if len(value) > 12 and name not in _OUR_OWN:
-                return True
-        elif kind not in _SCALARS and name not in _OUR_OWN:
-            return True
-    return False
+def encode(row: Mapping[str, Any], *, foreign: Any = ...) -> bytes:
+    """One line of JSON: no NaN, no secret, nothing unserialisable, no newline inside.
+
+    Looking for secrets costs more than writing: of a row whose other words are ours, `foreign` is the part to look at.
+    """
+    line = _dumped(row)
+    doubtful = line if foreign is ... else _dumped(foreign) if foreign else b""
+    if may_hold_secret(doubtful.decode()):
+        line = redact(line.decode()).encode()
+    return line + b"\n"
 
 
-def encode(row: Mapping[str, Any], scan: bool = True) -> bytes:
-    """One line of JSON: no NaN, no secret, nothing unserialisable, no newline inside."""
+def _dumped(value: Any) -> bytes:
     global orjson
     if orjson is None:
         import orjson as loaded
 
         orjson = loaded
     try:
-        line = orjson.dumps(row, default=_marked, option=orjson.OPT_NON_STR_KEYS)
+        line = orjson.dumps(value, default=_marked, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError):  # huge integers, lone surrogates, cycles
-        line = orjson.dumps(_plain(row), option=orjson.OPT_NON_STR_KEYS)
-    if len(line) > MAX_FIELD:
-        line = orjson.dumps(_plain(orjson.loads(line)))
-    return (redact(line.decode()).encode() if scan else line) + b"\n"
+        line = orjson.dumps(_plain(value), option=orjson.OPT_NON_STR_KEYS)
+    return line if len(line) <= MAX_FIELD else orjson.dumps(_plain(orjson.loads(line)))  # type: ignore[no-any-return]
 
 
 def append(line: bytes, path: str | Path | None = None) -> None:

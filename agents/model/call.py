@@ -222,6 +222,8 @@ def asking() -> Iterator[None]:
 
 _APART = ("data", "raw", "latency_ms", "messages", "first_raw", "tools", "tool_calls")
 _LOGGED = tuple(field.name for field in fields(Completion) if field.name not in _APART)
+# Fields without words of others: names of the protocol, of functions, and hashes.
+_HASHED = frozenset({"messages", "tools", "output_sha256", "first_output_sha256", "cost_source"})
 
 
 def log_call(call: Completion, problem: LLMError | None = None) -> None:
@@ -250,7 +252,7 @@ def log_call(call: Completion, problem: LLMError | None = None) -> None:
     if problem is not None:
         row |= {"error": str(problem), "error_kind": problem.error_kind}
     agent, run_id = (run.agent, run.run_id) if run else (NO_AGENT, new_run_id())
-    log_event(agent, run_id, call.latency_ms, kind="llm_call", **row)
+    log_event(agent, run_id, call.latency_ms, kind="llm_call", ours=_HASHED, **row)
 
 
 def _content(message: Message) -> str:

@@ -288,7 +288,7 @@ class _Run:
             def row_of(row: dict[str, Any], trial: Trial) -> dict[str, Any]:
                 if self.whole:
                     # The journal that a trial was read from holds no secret.
-                    told.writelines(logger.encode(line, scan=False) for line in deliberation_rows(trial))
+                    told.writelines(logger.encode(line, foreign=None) for line in deliberation_rows(trial))
                 return row
 
             if large:

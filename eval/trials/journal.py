@@ -138,7 +138,7 @@ class Journal:
 
     def sends(self, identity: Identity, sent: Sent) -> None:
         """Put a request on record that is about to leave."""
-        self._write({"identity": identity, "sent": sent}, scan=False)  # names and numbers of ours
+        self._write({"identity": identity, "sent": sent}, foreign=None)  # names and numbers of ours
 
     def row_id(self, identity: Identity) -> str:
         """The id under which the grade of a trial stands in the log."""
@@ -178,9 +178,9 @@ class Journal:
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def _write(self, entry: Mapping[str, Any], *, scan: bool = True) -> int:
+    def _write(self, entry: Mapping[str, Any], *, foreign: Any = ...) -> int:
         """Append a line; returns where it begins."""
-        line = logger.encode(entry, scan)
+        line = logger.encode(entry, foreign=foreign)
         try:
             written = os.write(self._file, line)
         except OSError as problem:

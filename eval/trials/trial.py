@@ -45,6 +45,8 @@ _GRADED = (
     *("model_answered", "provider"),
 )
 
+_OURS = frozenset({"split", "case_hash", "rubric", "gates", "error_kind"})  # of that, no words of others
+
 _asked: ContextVar[list[_Exchange] | None] = ContextVar("asked", default=None)
 
 
@@ -272,6 +274,7 @@ def _log_evaluation(
         trial.run_id,
         trial.latency_ms,
         kind="evaluation",
+        ours=_OURS,
         **known,
         split=case.split,
         case_hash=case.hash or None,

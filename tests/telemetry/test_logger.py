@@ -124,6 +124,24 @@ def test_keys_never_reach_the_log(root: Path, secret: str, place: str) -> None:
     assert secret not in line and MARK in line
 
 
+@pytest.mark.parametrize("place", ["agent", "run_id", "task_id", "note", "kind of error", "beside vouched"])
+def test_a_short_secret_is_found_wherever_others_have_a_word(root: Path, place: str) -> None:
+    remember("hunter-22")
+    with logger.task(task_id="hunter-22" if place == "task_id" else "t"):
+        log_event(
+            "hunter-22" if place == "agent" else "a",
+            "hunter-22" if place == "run_id" else "r",
+            1.0,
+            error_kind="hunter-22" if place == "kind of error" else None,
+            note="hunter-22" if place == "note" else "",
+            messages=[{"sha256": "0" * 64}],
+            raw="hunter-22" if place == "beside vouched" else "",
+            ours=frozenset({"messages"}),
+        )
+    line = (root / LOG_PATH).read_text()
+    assert "hunter-22" not in line and MARK in line
+
+
 def test_bearer_tokens_logins_in_urls_and_remembered_keys_are_redacted() -> None:
     assert redact("Authorization: Bearer abcdefgh12345678") == f"Authorization: Bearer {MARK}"
     assert redact("https://user:hunter22@host/x") == f"https://{MARK}@host/x"
