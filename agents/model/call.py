@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from telemetry.edge.frozen import frozen
 from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut, redact
-from telemetry.logger import log_event, new_run_id
+from telemetry.logger import log_event, new_run_id, within
 from telemetry.record.run import current_run, record_model_call
 from telemetry.texts import keep
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 MOST_ROUNDS = 8  # in which a model may ask for tools before it has to answer
 CACHED = "cache"  # the source of the cost of an answer that was not asked for again
+_as_text = json.JSONEncoder(
+    ensure_ascii=False, default=str
+).encode  # `json.dumps` would make it for each question
 NO_AGENT = "llm_client"  # who is named on the row of a call made outside any agent's run
 
 # Sets one otherwise identical call apart from another, for a model that errs at random: the offline model draws its
@@ -155,22 +158,30 @@ def _asked(call: Mapping[str, str]) -> dict[str, Any]:
 running_model: ContextVar[Model | None] = ContextVar("model", default=None)
 
 
-@contextmanager
-def using_model(model: Model) -> Iterator[None]:
+def using_model(model: Model) -> AbstractContextManager[Model]:
     """`call_llm` inside the block asks this model: a plain function is under its run's budget like everyone."""
-    token = running_model.set(model)
-    try:
-        yield
-    finally:
-        running_model.reset(token)
+    return within(running_model, model)
 
 
-class _Clock:
-    """The time limit of somebody's own work; it stands still while a model is asked."""
+class own_work:
+    """At most so many seconds, not counting those in which an endpoint is asked: answers have a limit of their own."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, timeout: asyncio.Timeout) -> None:
-        self.loop, self._timeout, self._asking, self._left = loop, timeout, 0, 0.0
-        self.over = False
+    __slots__ = ("_asking", "_left", "_timeout", "_token", "loop", "over")
+
+    def __init__(self, limit_s: float) -> None:
+        import asyncio
+
+        self.loop, self._timeout = asyncio.get_running_loop(), asyncio.timeout(limit_s)
+        self._asking, self._left, self.over = 0, 0.0, False
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._token = _clock.set(self)
+
+    async def __aexit__(self, *raised: Any) -> None:
+        self.over = True
+        _clock.reset(self._token)
+        await self._timeout.__aexit__(*raised)
 
     def stop(self) -> None:
         when = self._timeout.when()
@@ -185,39 +196,27 @@ class _Clock:
             self._timeout.reschedule(self.loop.time() + self._left)
 
 
-_clock: ContextVar[_Clock | None] = ContextVar("clock", default=None)
+_clock: ContextVar[own_work | None] = ContextVar("clock", default=None)
 
 
-@asynccontextmanager
-async def own_work(limit_s: float) -> AsyncIterator[None]:
-    """At most so many seconds, not counting those in which an endpoint is asked: answers have a limit of their own."""
-    import asyncio
-
-    async with asyncio.timeout(limit_s) as timeout:
-        clock = _Clock(asyncio.get_running_loop(), timeout)
-        token = _clock.set(clock)
-        try:
-            yield
-        finally:
-            clock.over = True
-            _clock.reset(token)
-
-
-@contextmanager
-def asking() -> Iterator[None]:
+class asking:
     """The clock of whoever asks stands still inside the block, in whichever thread that is."""
-    import asyncio
 
-    clock = _clock.get()
-    if clock is None:
-        yield
-        return
-    same = asyncio.get_running_loop() is clock.loop
-    clock.stop() if same else clock.loop.call_soon_threadsafe(clock.stop)
-    try:
-        yield
-    finally:
-        clock.go() if same else clock.loop.call_soon_threadsafe(clock.go)
+    __slots__ = ("_clock",)
+
+    def __enter__(self) -> None:
+        self._clock = _clock.get()
+        if self._clock is not None:
+            self._tell(self._clock.loop, self._clock.stop)
+
+    def __exit__(self, *_: object) -> None:
+        if self._clock is not None:
+            self._tell(self._clock.loop, self._clock.go)
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
+        import asyncio
+
+        what() if asyncio.get_running_loop() is loop else loop.call_soon_threadsafe(what)
 
 
 _APART = ("data", "raw", "latency_ms", "messages", "first_raw", "tools", "tool_calls")

@@ -123,7 +123,7 @@ class OpenAIModel:
         wire = self._connected()
         pace = wire.pace(name, said.concurrency or CONCURRENCY)
         with asking():
-            async with pace.slot() as flight:
+            async with pace as flight:
                 call = Call(self, wire, pace, flight, question, said.prices, said.context_tokens)
                 try:
                     completion = await call.answer()

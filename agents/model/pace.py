@@ -32,8 +32,7 @@ class Pace:
         self._answers: deque[tuple[int, float]] = deque(maxlen=most)  # (number, when) of the latest
         self._good, self._slowed = 0, 0  # answers since the last change; calls sent before that
 
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[Flight]:
+    async def __aenter__(self) -> Flight:
         """A place among the calls in flight, waited for if need be."""
         while self._flying >= self.limit:
             turn = self._loop.create_future()
@@ -45,11 +44,11 @@ class Pace:
                     self._wake()
                 raise
         self._flying += 1
-        try:
-            yield Flight()
-        finally:
-            self._flying -= 1
-            self._wake()
+        return Flight()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._flying -= 1
+        self._wake()
 
     @asynccontextmanager
     async def limited(self, flight: Flight, limit_s: float, hard_s: float | None) -> AsyncIterator[None]:

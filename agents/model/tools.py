@@ -18,7 +18,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -27,6 +27,7 @@ from agents.model.threads import start
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
+from telemetry.logger import within
 from telemetry.record.outcome import ToolCall
 from telemetry.record.run import current_run, record_tool_call
 from telemetry.texts import keep
@@ -98,14 +99,9 @@ def _schema(kind: Any, where: str) -> dict[str, Any]:
 _offered: ContextVar[Mapping[str, Tool]] = ContextVar("tools", default={})  # noqa: B039 - never changed
 
 
-@contextmanager
-def offering(tools: Sequence[Tool]) -> Iterator[None]:
+def offering(tools: Sequence[Tool]) -> AbstractContextManager[Mapping[str, Tool]]:
     """The run inside the block may use these."""
-    token = _offered.set({tool.name: tool for tool in tools})
-    try:
-        yield
-    finally:
-        _offered.reset(token)
+    return within(_offered, {tool.name: tool for tool in tools})
 
 
 def offered() -> list[Tool]:
