@@ -42,6 +42,9 @@ T = TypeVar("T")
 TENANT = "RATCHET_TENANT"  # for whom the agents of this machine work, where inputs do not say it
 Item = dict[str, Any]
 Inputs = Mapping[str, Any]
+# `json.dumps` with options makes an encoder each time.
+_as_text = json.JSONEncoder(ensure_ascii=False).encode
+_as_strict_text = json.JSONEncoder(allow_nan=False).encode
 
 
 class AgentError(Exception):
@@ -119,7 +122,7 @@ class BaseAgent:
                     with using_model(self.model), offering(self.tools):
                         plan = self.spec.iterate
                         output = await (until_good(attempt, plan, inputs) if plan else attempt())
-                self.note(output_sha256=keep(json.dumps(output, ensure_ascii=False)))
+                self.note(output_sha256=keep(_as_text(output)))
                 return output
             except TimeoutError as late:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
@@ -138,7 +141,7 @@ class BaseAgent:
         if not isinstance(output, list):
             raise AgentError(f"the output must be a list of items, not {type(output).__name__}")
         try:
-            json.dumps(output, allow_nan=False)
+            _as_strict_text(output)
         except (TypeError, ValueError, RecursionError) as error:
             raise AgentError(f"the output cannot be written as JSON: {error}") from error
         if wrong := schema_check.problems(schema_check.array(self.output_schema()), output):

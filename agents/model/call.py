@@ -121,7 +121,7 @@ async def ask(
     """The model's judgement on `payload` under a system text, its data checked against `schema`."""
     from agents.model.schema import problems
 
-    user = json.dumps(payload, ensure_ascii=False, default=str)
+    user = _as_text(payload)
     messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": user}]
     completion = await _completed(model, messages, schema, options)
     if wrong := problems(schema, completion.data):
@@ -257,7 +257,7 @@ def log_call(call: Completion, problem: LLMError | None = None) -> None:
 def _content(message: Message) -> str:
     """The words of a message; parts other than text as the JSON that was sent."""
     content = message.get("tool_calls") or message.get("content")
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+    return content if isinstance(content, str) else _as_text(content)
 
 
 def log_lost(agent: str, calls: Sequence[Sent]) -> float | None:

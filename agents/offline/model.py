@@ -24,6 +24,7 @@ from telemetry.edge.records import is_number
 
 NAME = "offline-rules-1"
 CHARS_PER_TOKEN = 4
+_as_text = json.JSONEncoder(ensure_ascii=False).encode
 _TEACH = "set a model, or give the prompt a rules block of kind classify"
 UNKNOWN_TASK = f"the offline model does not know this task; {_TEACH}"
 
@@ -72,7 +73,7 @@ class OfflineModel(Model):
             data = self.answer(system, user, schema)
         except UnknownTask as unknown:
             data, problem = None, unknown
-        raw = "" if problem else json.dumps(data, ensure_ascii=False)
+        raw = "" if problem else _as_text(data)
         call = Completion(
             data=data,
             raw=raw,

@@ -135,15 +135,17 @@ async def instrument_agent_call_async(
     return output
 
 
+_SUMMED = ("tokens_in", "tokens_out", "tokens_thinking", "cost_usd")
+_NAMED = ("cost_source", "price_list_version", "model", "provider")
+
+
 def _usage(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Sums over the calls of one run: unknown plus anything is unknown, and so is what no call reported."""
-
-    def values(name: str) -> list[Any]:
-        return [call.get(name) for call in calls]
-
     row: dict[str, Any] = {}
-    for name in ("tokens_in", "tokens_out", "tokens_thinking", "cost_usd"):
-        row[name] = sum(values(name)) if calls and None not in values(name) else None
-    for name in ("cost_source", "price_list_version", "model", "provider"):
-        row[name] = ",".join(dict.fromkeys(str(value) for value in values(name) if value is not None)) or None
+    for name in _SUMMED:
+        values = [call.get(name) for call in calls]
+        row[name] = sum(values) if calls and None not in values else None
+    for name in _NAMED:
+        told = [str(value) for call in calls if (value := call.get(name)) is not None]
+        row[name] = ",".join(dict.fromkeys(told)) or None
     return row if row["cost_usd"] is not None else row | {"cost_source": "unknown"}
