@@ -165,8 +165,9 @@ def _tell(done: Evaluation, args: argparse.Namespace) -> None:
     rates = {each.target.spec.name: each.summary.success_rate for each in done.agents}
     told = [f"{name} {100 * rate:.0f} %" for name, rate in rates.items() if rate is not None]
     told += [f"{name} skipped: {why}" for name, why in done.skipped.items()]
-    bad = {each.target.spec.name: unread(each.results) for each in done.agents}
-    problems = [f"{name}: {line}" for name, line in bad.items() if line]
+    # The rows of a large suite stand in a file: they are read again only where there is something to be found.
+    bad = [each for each in done.agents if "parse" in each.summary.own_errors_by_kind]
+    problems = [f"{each.target.spec.name}: {unread(each.results)}" for each in bad]
     cli.found("; ".join([", ".join(told), *problems]))
     asked = (each.metadata["model_asked"] or each.metadata["provider"] for each in done.agents)
     models = sorted({name for one in asked for name in (one if isinstance(one, list) else [one]) if name})

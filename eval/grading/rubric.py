@@ -15,6 +15,7 @@ infrastructure has no rubric at all.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from typing import Any
 
 from eval.grading.graders import Part
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import plain
 
 COST_TARGET_USD = 0.01  # per case; twice that halves the cost score
 LONG_TEXT = 600  # characters in one text field of an item; a rationale longer than this hides its point
@@ -91,7 +93,18 @@ def rubric(
 
 
 def gated(scores: Mapping[str, float]) -> Rubric:
-    """Gates and overall score follow from the scores."""
+    """Gates and overall score follow from the scores; of a suite most trials have one of a few sets of them."""
+    return _gated(tuple(scores.items()))
+
+
+def rubric_row(rubric: Rubric) -> dict[str, Any]:
+    """As it stands in a results file; nobody changes it, for trials of the same scores share it."""
+    return _row(tuple(rubric.scores.items()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _gated(pairs: tuple[tuple[str, float], ...]) -> Rubric:
+    scores = dict(pairs)
     gates = tuple(
         Gate(name, scores[name] >= threshold, scores[name], threshold, mandatory)
         for name, (threshold, mandatory, _) in GATES.items()
@@ -101,6 +114,12 @@ def gated(scores: Mapping[str, float]) -> Rubric:
     overall = math.fsum(weights[name] * score for name, score in scores.items()) / math.fsum(weights.values())
     held = all(gate.passed for gate in gates if gate.mandatory)
     return Rubric(scores, gates, round(overall, 6), held)
+
+
+@functools.lru_cache(maxsize=1024)
+def _row(pairs: tuple[tuple[str, float], ...]) -> dict[str, Any]:
+    found: dict[str, Any] = plain(_gated(pairs))
+    return found
 
 
 def _mean(parts: Sequence[Part]) -> float:

@@ -61,6 +61,8 @@ class Breaker:
 
     def gives_up(self, job: Job) -> bool:
         """Whether a trial would be in vain."""
+        if not self.given_up:
+            return False
         name = job.spec.name
         return not self.given_up.isdisjoint({(name, job.spec.model or self._model), (name, None)})
 
@@ -146,7 +148,7 @@ async def run_trials(
     def fill() -> None:
         nonlocal asking
         while asking < concurrency and (job := next(feed, None)):
-            row = journal.rows.get(job.identity) if journal else None
+            row = journal.rows[job.identity] if journal and job.identity in journal.rows else None
             if row and row["score"] is not None:  # one that an outage spoilt is run again
                 finished.append(from_row(row))
                 wake.set()

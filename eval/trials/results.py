@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 
 import orjson
 
+from eval.grading.rubric import rubric_row
 from eval.grading.suite import Case, splits
 from eval.grading.trivial import Baseline, baseline, passing
 from eval.trials.trial import Trial
@@ -88,7 +89,7 @@ def result_row(trial: Trial, case: Case) -> dict[str, Any]:
         "output_kept": kept,
         "output_preview": preview,
         "output_preview_truncated": lost,
-        "rubric": plain(trial.rubric),
+        "rubric": None if trial.rubric is None else rubric_row(trial.rubric),
     }
     judged = {str(at): plain(part) for at, part in enumerate(trial.parts) if part.grader == "llm_judge"}
     if judged:  # a judge is not asked again on replay: its parts stand as they were given
