@@ -74,7 +74,7 @@ def _row(repo: Repo, path: Path) -> dict[str, Any]:
     cases: tuple[Case, ...] = ()
     problem = None
     try:
-        cases = Suites(repo).load(path, check=True).cases
+        cases = tuple(Suites(repo).load(path, check=True).cases)
     except BadInput as refused:
         problem = str(refused)
     parts = {half: [case for case in cases if case.split == half] for half in splits(cases)}

@@ -14,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, overload
 
 from agents.model.schema import MAX_DEPTH, checker, faults, read_schema, schema_problem
 from eval.grading import own
@@ -36,6 +37,7 @@ HALVES: Final[tuple[Split, ...]] = ("tune", "holdout")
 FRESH: Final = "fresh"
 # Tags of what was picked for what the live text said.
 BY_ANSWER: Final = frozenset({"corrected", "disagreement"})
+LARGE: Final = 5_000  # lines of a file from which on its cases are not held
 SETTLED_AFTER: Final = 90  # days: no promotion that a case of that age could test is looked at any more
 
 
@@ -61,6 +63,34 @@ class Case:
         object.__setattr__(self, "split", FRESH if self.fresh else split(self.family))
 
 
+class Lines(Sequence[Case]):
+    """The cases of a large suite, each read from its line when it is looked at: held, they take ten times the room."""
+
+    def __init__(self, data: bytes, starts: array[int], splits: Sequence[Split]) -> None:
+        self._data, self._starts, self._splits = data, starts, splits
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, at: int) -> Case: ...
+    @overload
+    def __getitem__(self, at: slice) -> Lines: ...
+    def __getitem__(self, at: int | slice) -> Case | Lines:
+        if isinstance(at, slice):
+            return Lines(self._data, self._starts[at], self._splits[at])
+        line = _line_at(self._data, self._starts[at])
+        return _case(_parsed(line), line)
+
+    def part(self, wanted: Collection[str]) -> Lines:
+        """Those of these splits."""
+        kept = [at for at, one in enumerate(self._splits) if one in wanted]
+        starts = array("Q", (self._starts[at] for at in kept))
+        return (
+            self if len(kept) == len(self) else Lines(self._data, starts, [self._splits[at] for at in kept])
+        )
+
+
 @frozen
 class Suite:
     """The cases of one file; `sha256` goes into every result."""
@@ -69,11 +99,13 @@ class Suite:
     path: Path
     sha256: str
     pinned: bool
-    cases: tuple[Case, ...]
+    cases: Sequence[Case]
 
-    def part(self, which: str) -> tuple[Case, ...]:
+    def part(self, which: str) -> Sequence[Case]:
         """The cases of one split, or all that are settled: both halves."""
         wanted = HALVES if which == "all" else (which,)
+        if isinstance(self.cases, Lines):
+            return self.cases.part(wanted)
         return tuple(case for case in self.cases if case.split in wanted)
 
     @property
@@ -113,15 +145,15 @@ class Suites:
         entry = _lock(file.parent / LOCK).get(file.name, {})
         pinned = entry.get("sha256")
         # A broken case is told before a missing pin: it has to be mended first.
-        checked = _cases(data, path, check=True) if check else None
+        read = _cases(data, path, check=True) if check else None
         if pinned != digest and not self.allow_unpinned:
             since = f"changed since it was pinned ({pinned[:12]} -> {digest[:12]})" if pinned else ""
             mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
             why = f"suite {path.stem} {since or 'is not pinned'}"
             raise BadInput(f"{path}: {why}; if that is intended: {mend}")
         # What is pinned was checked when it was pinned, and the hash says it is the same.
-        cases = checked or _cases(data, path, check=pinned != digest)
-        if pinned == digest and (graders := _graders(cases)) != entry.get("graders", {}):
+        cases, named = read or _cases(data, path, check=pinned != digest)
+        if pinned == digest and (graders := own.sources(named)) != entry.get("graders", {}):
             if not self.allow_unpinned:
                 moved = ", ".join(graders)
                 mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
@@ -212,10 +244,12 @@ def _graders(cases: Iterable[Case]) -> dict[str, str]:
     return own.sources(one["grader"] for case in cases for one in case.expect)
 
 
-def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
-    cases: dict[str, Case] = {}
+def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Sequence[Case], set[str]]:
+    """The cases of a file, and the graders that they name."""
+    cases, ids, graders, starts, splits = list[Case](), set[str](), set[str](), array("Q"), list[Split]()
+    large = data.count(b"\n") > LARGE
     valid = checker(read_schema(SCHEMA)) if check else None
-    for number, line in enumerate(data.splitlines(), 1):
+    for number, (start, line) in enumerate(_lines(data), 1):
         try:
             row = _parsed(line)
         except ValueError as problem:
@@ -224,16 +258,40 @@ def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Case, ...]:
             # Few brackets are not too deep for the plain check; what it refuses is looked at again, for the words.
             flat = line.count(b"[") + line.count(b"{") < MAX_DEPTH
             _check(row, f"{shown}:{number}", fine=flat and valid(row))
-        name = row["id"]
-        if name in cases:
-            raise BadInput(f"{shown}:{number}: id: {name!r} is used twice")
-        tags, threshold = tuple(row.get("tags", ())), float(row.get("threshold", 1.0))
-        digest, family = hashlib.sha256(line).hexdigest()[:12], row.get("family", name)
-        came = (row.get("since", ""), row.get("split") == FRESH, row.get("note", ""))
-        cases[name] = Case(name, row["input"], tuple(row["expect"]), tags, threshold, family, digest, *came)
-    if not cases:
+        case = _case(row, line)
+        if case.id in ids:
+            raise BadInput(f"{shown}:{number}: id: {case.id!r} is used twice")
+        ids.add(case.id)
+        graders.update(wanted["grader"] for wanted in case.expect)
+        if large:
+            starts.append(start)
+            splits.append(case.split)
+        else:
+            cases.append(case)
+    if not ids:
         raise BadInput(f"{shown}: the suite holds no case")
-    return tuple(cases.values())
+    return Lines(data, starts, splits) if large else tuple(cases), graders
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Every line of a file with its place; only one of them is held."""
+    start = 0
+    while start < len(data):
+        yield start, _line_at(data, start)
+        start = (data.find(b"\n", start) + 1) or len(data)
+
+
+def _line_at(data: bytes, start: int) -> bytes:
+    end = data.find(b"\n", start)
+    return data[start : len(data) if end < 0 else end].removesuffix(b"\r")
+
+
+def _case(row: Any, line: bytes) -> Case:
+    name = row["id"]
+    tags, threshold = tuple(row.get("tags", ())), float(row.get("threshold", 1.0))
+    digest, family = hashlib.sha256(line).hexdigest()[:12], row.get("family", name)
+    came = (row.get("since", ""), row.get("split") == FRESH, row.get("note", ""))
+    return Case(name, row["input"], tuple(row["expect"]), tags, threshold, family, digest, *came)
 
 
 def _parsed(line: bytes) -> Any:

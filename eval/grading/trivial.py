@@ -31,6 +31,10 @@ class Baseline:
     total: int
     pass_rate: float | None  # None of no case
 
+    @classmethod
+    def of(cls, passed: int, total: int) -> Baseline:
+        return cls(passed, total, round(passed / total, 6) if total else None)
+
 
 def passing(cases: Iterable[Case], answer: Any) -> frozenset[str]:
     """The ids of the cases that this answer passes."""
@@ -41,7 +45,7 @@ def baseline(cases: Collection[Case], passed: Collection[str]) -> dict[str, Base
     """How many of these cases are among those that were passed, by split."""
     total = Counter(case.split for case in cases)
     own = Counter(case.split for case in cases if case.id in passed)
-    return {half: _baseline(own[half], total[half]) for half in splits(cases)}
+    return {half: Baseline.of(own[half], total[half]) for half in splits(cases)}
 
 
 def trivial_baselines(cases: Collection[Case]) -> dict[str, dict[str, Baseline]]:
@@ -49,10 +53,6 @@ def trivial_baselines(cases: Collection[Case]) -> dict[str, dict[str, Baseline]]
     answers = {NOTHING: [], "everything": _everything(cases), "the most common answer": _most_common(cases)}
     told = {name: one for name, one in answers.items() if one or name == NOTHING}
     return {name: baseline(cases, passing(cases, one)) for name, one in told.items()}
-
-
-def _baseline(passed: int, total: int) -> Baseline:
-    return Baseline(passed, total, round(passed / total, 6) if total else None)
 
 
 def _most_common(cases: Iterable[Case]) -> Any:

@@ -75,7 +75,7 @@ class Target:
     suite: Suite
     out_path: Path
 
-    def cases(self, options: Options) -> tuple[Case, ...]:
+    def cases(self, options: Options) -> Sequence[Case]:
         """This shard's cases of the chosen split."""
         part, of = options.shard
         return self.suite.part(options.split)[part - 1 :: of]
@@ -268,18 +268,18 @@ class _Run:
     def _evaluated(self, target: Target, find: Find) -> Evaluated:
         """One agent's files and figures, trial by trial in the order of the suite: a large one is never held whole."""
         spec, options = target.spec, self.options
-        cases = {case.id: case for case in target.cases(options)}
+        cases = target.cases(options)
         out = self.prompts.repo / target.out_path
-        sums, alike = Sums(cases), dict[tuple[Any, ...], Trial]()
+        sums, alike = Sums(), dict[tuple[Any, ...], Trial]()
 
         def lines() -> Iterator[tuple[dict[str, Any], Trial]]:
-            for case in cases.values():
-                for trial_no in range(options.trials):
-                    trial = find((ARM, spec.name, case.id, trial_no))
-                    if trial is not None:
-                        sums.add(trial, case)
-                        alike.setdefault(_seen_with(trial), trial)
-                        yield result_row(trial, case), trial
+            for case in cases:
+                found = (find((ARM, spec.name, case.id, trial_no)) for trial_no in range(options.trials))
+                trials = [trial for trial in found if trial is not None]
+                sums.add(case, trials)
+                for trial in trials:
+                    alike.setdefault(_seen_with(trial), trial)
+                    yield result_row(trial, case), trial
 
         large = self.whole and len(cases) * options.trials > STREAMED
         results: Sequence[Mapping[str, Any]] = RowFile(out.with_name(f"{out.stem}{ROWS}"))

@@ -12,9 +12,10 @@ from typing import Any, TypeVar, overload
 
 import orjson
 
+from eval.grading.graders import passes
 from eval.grading.rubric import rubric_row
-from eval.grading.suite import Case, splits
-from eval.grading.trivial import Baseline, baseline, passing
+from eval.grading.suite import FRESH, HALVES, Case, Split
+from eval.grading.trivial import Baseline
 from eval.trials.trial import Trial
 from telemetry.deliberations import why
 from telemetry.edge.frozen import frozen
@@ -121,9 +122,9 @@ def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
 class Sums:
     """An agent's trials as they are added up: numbers only, so that a large suite takes little memory."""
 
-    def __init__(self, cases: Mapping[str, Case]) -> None:
-        # The latter: what an empty answer passes.
-        self.cases, self.of_nothing = cases, passing(cases.values(), [])
+    def __init__(self) -> None:
+        self.cases: Counter[Split] = Counter()  # by split
+        self.of_nothing: Counter[Split] = Counter()  # of them, those that an empty answer passes
         self.seen = self.passed = self.empty = self.unpriced = self.called = self.mandatory = 0
         self.errors: Counter[str] = Counter()
         self.own_errors: Counter[str] = Counter()
@@ -133,8 +134,15 @@ class Sums:
         self.by_split: dict[str, tuple[Counter[str], array[float]]] = {}
         self.tokens: dict[str, int | None] = {"tokens_in": 0, "tokens_out": 0}
 
-    def add(self, trial: Trial, case: Case) -> None:
-        """One more trial."""
+    def add(self, case: Case, trials: Iterable[Trial]) -> None:
+        """One more case, with those of its trials that there are."""
+        by_nothing = passes(case.expect, [], case.threshold)
+        self.cases[case.split] += 1
+        self.of_nothing[case.split] += by_nothing
+        for trial in trials:
+            self._add(trial, case, by_nothing)
+
+    def _add(self, trial: Trial, case: Case, by_nothing: bool) -> None:
         self.seen += 1
         if trial.turns:
             self.called += 1
@@ -150,7 +158,7 @@ class Sums:
         if trial.error_kind:
             self.own_errors[trial.error_kind] += 1
         self.passed += trial.ok is True
-        self.empty += case.id in self.of_nothing
+        self.empty += by_nothing
         self.scores.append(trial.score or 0.0)
         self.latencies.append(trial.latency_ms)
         groups = [(self.by_tag, tag) for tag in case.tags] + [(self.by_split, case.split)]
@@ -167,6 +175,7 @@ class Sums:
     def summary(self, planned: int) -> Summary:
         """The figures of the agent, by now."""
         counted, nobody = len(self.scores), (Counter[str](), array("d"))
+        halves = (*HALVES, FRESH) if self.cases[FRESH] else HALVES
 
         def rates(counts: Counter[str], scores: array[float]) -> Rates:
             return Rates(len(scores), counts["passed"], _mean(scores))
@@ -188,8 +197,8 @@ class Sums:
             passed_all_mandatory=share(self.mandatory, len(self.overall)),
             rubric={name: _mean(marks) for name, marks in sorted(self.rubric.items())},
             by_tag={tag: rates(*own) for tag, own in sorted(self.by_tag.items())},
-            by_split={name: rates(*self.by_split.get(name, nobody)) for name in splits(self.cases.values())},
-            empty_baseline=baseline(self.cases.values(), self.of_nothing),
+            by_split={name: rates(*self.by_split.get(name, nobody)) for name in halves},
+            empty_baseline={name: Baseline.of(self.of_nothing[name], self.cases[name]) for name in halves},
             p50_latency_ms=_percentile(self.latencies, 0.50),
             p95_latency_ms=_percentile(self.latencies, 0.95),
             cost_usd=round(math.fsum(self.costs), 9) if self.costs and not self.unpriced else None,

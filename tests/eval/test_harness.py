@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator
 
 from agents.manifest import load_manifest
 from eval import harness, replay
+from eval.grading import suite as suites
 from eval.grading.suite import load_suite
 from eval.trials import evaluation
 from meta.evidence.known import tune_results
@@ -308,6 +309,7 @@ def test_rows_of_a_large_suite_stand_in_a_file_beside_the_summary_and_readers_fi
     small = result(checkout, "alpha")
     known = tune_results(Repo(checkout), load_manifest(Repo(checkout)).agent("alpha"))
     monkeypatch.setattr(evaluation, "STREAMED", 5)
+    monkeypatch.setattr(suites, "LARGE", 5)
     assert harness.main(["--quiet", "--agent", "alpha"]) == cli.OK
     large = result(checkout, "alpha")
     beside = checkout / "eval/results/alpha_rows.jsonl"

@@ -103,11 +103,11 @@ def test_an_unknown_cost_makes_the_sum_unknown_not_smaller(
     costs: list[float | None], total: float | None
 ) -> None:
     case = Case("a", {}, ({"grader": "exact", "value": 1},))
-    sums = results.Sums({"a": case})
+    sums, trials = results.Sums(), list[Any]()
     asked = {"turns": ({},), "counted": True, "score": 1.0, "ok": True, "rubric": None, "error_kind": None}
     for cost in costs:
-        told: Any = SimpleNamespace(**asked, cost_usd=cost, latency_ms=1.0, tokens_in=5, tokens_out=None)
-        sums.add(told, case)
+        trials.append(SimpleNamespace(**asked, cost_usd=cost, latency_ms=1.0, tokens_in=5, tokens_out=None))
+    sums.add(case, trials)
     summary = sums.summary(3)
     assert summary.cost_usd == (None if total is None else pytest.approx(total))
     assert (summary.unpriced, summary.not_run) == (costs.count(None), 3 - len(costs))

@@ -40,6 +40,26 @@ def test_a_pinned_suite_loads(root: Path) -> None:
     assert (suite.cases[1].tags, suite.cases[1].threshold) == (("hard",), 0.5)
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_a_large_suite_is_not_held_and_has_the_same_cases(
+    root: Path, monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    fresh = {"split": "fresh", "since": "2026-11-18", "tags": ["new"]}
+    cases = [CASE | {"id": f"one-{at:04}"} | (fresh if at % 4 == 0 else {}) for at in range(20)]
+    path = write(*cases)
+    lines = (root / path).read_bytes().splitlines()
+    (root / path).write_bytes((end or b"\n").join(lines) + end)
+    small = suites.load_suite(here(), path, allow_unpinned=True)
+    monkeypatch.setattr(suites, "LARGE", 5)
+    large = suites.load_suite(here(), path, allow_unpinned=True)
+    assert isinstance(large.cases, suites.Lines) and large.cases[3] is not large.cases[3]
+    assert [case.hash for case in large.cases] == [case.hash for case in small.cases]
+    for part in ("all", "tune", "holdout", "fresh"):
+        assert tuple(large.part(part)) == small.part(part)
+        assert tuple(large.part(part)[1::3]) == small.part(part)[1::3]
+    assert large.settled_sha256 == small.settled_sha256
+
+
 def test_a_changed_suite_is_refused_by_name_until_pinned_again(root: Path, capsys: Any) -> None:
     path = write(CASE)
     other = write(CASE, name="other")
