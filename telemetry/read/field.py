@@ -34,7 +34,29 @@ ASKED: Final = (
     *("input_hash", "prompt_hash", "signals", "signal_strength", "profit_pct", "provider"),
 )
 # What some rows come to by day, repeated runs once. Parts of rows that repeat none of each other's inputs add up.
+# Of an input that was said different things about, the newest counts. Few inputs are, and looking for the newest takes
+# several times as long as looking for those: a hash that two inputs share only sends both the longer way.
 PART_SQL: Final = """
+with alike as materialized (
+    select
+        agent, input_hash, prompt_hash, scoring_version, signals, source = 'shadow' as shadow,
+        coalesce(try_cast(as_of as date), cast(ts as date)) as day,
+        hash(agent, source = 'shadow', input_hash, prompt_hash) as input, count(*) as copies, max(ts) as ts,
+        case when unweighed then null when input_hash is null then avg(coalesce(reward, 0))
+            else arg_max(coalesce(reward, 0), ts) end as reward,
+        case when input_hash is null then avg(coalesce(signal_strength, 0))
+            else arg_max(coalesce(signal_strength, 0), ts) end as signal_strength,
+        count(*) filter (where signal_strength >= {useful}) as useful,
+        count(error_kind) as failures, count(*) - count(cost_usd) as unpriced,
+        sum(cost_usd) as cost_usd, max(profit_pct) as profit_pct, max(provider) as provider,
+        avg(cost_usd) as run_cost_usd, avg(latency_ms) as latency_ms
+    from (select *, reward is null and error_kind is null as unweighed from {table} as asked) as told
+    where source in ({sources}) and (error_kind is null or error_kind not in ({foreign}))
+    group by 1, 2, 3, 4, 5, 6, 7, unweighed
+),
+changed as (
+    select input from alike where input_hash is not null group by input having count(*) > 1
+)
 select
     agent, day, scoring_version, signals, shadow, reward is null as unweighed, sum(runs) as runs, max(ts) as ts,
     sum(reward * runs) / sum(runs) as reward, sum(signal_strength * runs) / sum(runs) as signal_strength,
@@ -49,26 +71,15 @@ select
 from (
     select *, case when input_hash is null then copies else 1 end as runs
     from (
-        select *, row_number() over (partition by agent, shadow, input_hash, prompt_hash order by ts desc) as k
+        select * from alike where input_hash is null or input not in (select input from changed)
+        union all
+        select * exclude (k)
         from (
-            select
-                agent, input_hash, prompt_hash, scoring_version, signals, source = 'shadow' as shadow,
-                coalesce(try_cast(as_of as date), cast(ts as date)) as day,
-                count(*) as copies, max(ts) as ts,
-                case when unweighed then null when input_hash is null then avg(coalesce(reward, 0))
-                    else arg_max(coalesce(reward, 0), ts) end as reward,
-                case when input_hash is null then avg(coalesce(signal_strength, 0))
-                    else arg_max(coalesce(signal_strength, 0), ts) end as signal_strength,
-                count(*) filter (where signal_strength >= {useful}) as useful,
-                count(error_kind) as failures, count(*) - count(cost_usd) as unpriced,
-                sum(cost_usd) as cost_usd, max(profit_pct) as profit_pct, max(provider) as provider,
-                avg(cost_usd) as run_cost_usd, avg(latency_ms) as latency_ms
-            from (select *, reward is null and error_kind is null as unweighed from {table} as asked) as told
-            where source in ({sources}) and (error_kind is null or error_kind not in ({foreign}))
-            group by 1, 2, 3, 4, 5, 6, 7, unweighed
-        ) as alike
-    ) as numbered
-    where input_hash is null or k = 1
+            select *, row_number() over (partition by agent, shadow, input_hash, prompt_hash order by ts desc) as k
+            from alike where input_hash is not null and input in (select input from changed)
+        ) as numbered
+        where k = 1
+    ) as latest
 ) as single
 group by 1, 2, 3, 4, 5, 6
 """
