@@ -133,11 +133,11 @@ def _scan(repo: Repo, window: Window) -> Scanned:
         by = cells.folded(con)
         exact = sum(cell.runs for cell in chain.from_iterable(by["source"].values())) <= EXACT
         latency = dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[exact])).fetchall())
-        found = [] if window.last_n else field.load(con, logger.FIELD, table=FIELD_ROWS)
+        earned = {} if window.last_n else field.earned_in(con, FIELD_ROWS)
     if window.last_n:  # a night of evals must not crowd out the days before it
         with store.connect(repo, replace(window, among=logger.FIELD)) as con:
-            found = field.load(con, logger.FIELD)
-    return Scanned(by, latency, exact, int(malformed), field.earned(found))
+            earned = field.earned_in(con, "events")
+    return Scanned(by, latency, exact, int(malformed), earned)
 
 
 def _scan_server(dsn: str, window: Window) -> Scanned:
@@ -153,8 +153,8 @@ def _scan_server(dsn: str, window: Window) -> Scanned:
         latency = dict(con.execute(LATENCY_SQL.format(percentiles=PERCENTILES[True])).fetchall())
         worked = replace(window, among=logger.FIELD)
         with server.brought(con, f"from events where {worked.condition()}{newest}", days.NEEDED) as here:
-            found = field.load(here, logger.FIELD, table="brought")
-    return Scanned(by, latency, True, 0, field.earned(found))
+            earned = field.earned_in(here, "brought")
+    return Scanned(by, latency, True, 0, earned)
 
 
 def _by(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, list[Cell]]:

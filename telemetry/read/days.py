@@ -177,14 +177,14 @@ def field_rows(
     told: bool = True,
     agents: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """Field reward of sealed days and live rows together, with what the runs said if that is `told`.
+    """Field reward of sealed days and live rows together, with all that the runs said if that is `told`.
 
     `sealed` and `live` are tables of rows; agents that are repeating are summed up from those `again`. Where only some
     `agents` are asked for, nothing is told of the others.
     """
     names = ", ".join(map(quoted, again)) or "null"
     once = f"agent not in ({names})" if again else "true"
-    parts = [
+    known = [
         f"select * from {sums.table('field', cold=False)} where {once}",
         f"select * from {sums.table('field', warm=False)}",
         field.part_sql(f"(select * from {live} where {once})", FIELD),
@@ -192,11 +192,12 @@ def field_rows(
     if again:
         rows = f"select * from {{table}} where agent in ({names})"
         all_of_them = " union all by name ".join(f"({rows.format(table=one)})" for one in (sealed, live))
-        parts.append(field.part_sql(f"({all_of_them})", FIELD))
-    together = " union all by name ".join(f"({one})" for one in parts)
-    said = "*" if told else "* replace ('' as signals)"
+        known.append(field.part_sql(f"({all_of_them})", FIELD))
+    together = " union all by name ".join(f"({one})" for one in known)
+    said, columns = ("*", field.COLUMNS) if told else ("* replace ('' as signals)", field.EARNED)
     asked = f"agent in ({', '.join(map(quoted, agents))})" if agents else "true"
-    return field.load(con, FIELD, window, parts=f"(select {said} from ({together}) where {asked})")
+    parts = f"(select {said} from ({together}) where {asked})"
+    return field.load(con, FIELD, window, parts=parts, columns=columns)
 
 
 def latency(con: DuckDBPyConnection, sums: Kept, live: str) -> dict[str, str]:

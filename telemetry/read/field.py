@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge.frozen import frozen
-from telemetry.logger import INFRASTRUCTURE
+from telemetry.logger import FIELD, INFRASTRUCTURE
 from telemetry.read.intervals import Mean
 from telemetry.read.rows import quoted
 
@@ -93,13 +93,12 @@ select
     cast(sum(unpriced_runs) as bigint) as unpriced_runs,
     sum(cost_usd) as cost_usd, max(profit_pct) as profit_pct, max(provider) as provider,
     sum(run_cost_usd * priced) / sum(priced) as run_cost_usd,
-    sum(latency_ms * timed) / sum(timed) as latency_ms
+    sum(latency_ms * timed) / sum(timed) as latency_ms, max(ts) as ts
 from (
     select *, dense_rank() over (partition by agent, shadow order by day desc) as age from {parts} as part
 ) as aged
 where age <= {window}
 group by agent, day, scoring_version, signals, shadow, unweighed
-order by agent, max(ts)
 """
 COLUMNS: Final = (
     *(
@@ -115,6 +114,8 @@ COLUMNS: Final = (
     ),
     *("own_failures", "unpriced_runs", "cost_usd", "profit_pct", "provider", "run_cost_usd", "latency_ms"),
 )
+# What tells how much agents earned: of a million inputs, a third less to work out.
+EARNED: Final = ("agent", "day", "scoring_version", "runs", "reward", "own_failures")
 
 
 def load(
@@ -124,13 +125,15 @@ def load(
     *,
     table: str = "events",
     parts: str | None = None,
+    columns: Sequence[str] = COLUMNS,
 ) -> list[dict[str, Any]]:
     """The rows of each agent's last `window` days, oldest first: runs of a day that said the same are one row.
 
-    `parts` stands for the table, where what its rows come to is known already.
+    `parts` stands for the table, where what its rows come to is known already; `columns` are those that are asked for.
     """
-    sql = WHOLE_SQL.format(parts=parts or f"({part_sql(table, sources)})", window=int(window))
-    return [dict(zip(COLUMNS, row, strict=True)) for row in con.execute(sql).fetchall()]
+    whole = WHOLE_SQL.format(parts=parts or f"({part_sql(table, sources)})", window=int(window))
+    found = con.execute(f"select {', '.join(columns)} from ({whole}) as whole order by agent, ts")
+    return [dict(zip(columns, row, strict=True)) for row in iter(found.fetchone, None)]
 
 
 def part_sql(table: str, sources: Iterable[str]) -> str:
@@ -264,3 +267,8 @@ class Earned:
 def earned(rows: Iterable[Row]) -> dict[str, Earned]:
     """Field reward by agent."""
     return {agent: Earned.of(own) for agent, own in by_agent(rows).items()}
+
+
+def earned_in(con: DuckDBPyConnection, table: str) -> dict[str, Earned]:
+    """The same of the rows of a table."""
+    return earned(load(con, FIELD, table=table, columns=EARNED))

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 STAGING: Final = SEALED / "staging"  # a seal in progress, see telemetry.retention
 COMMIT: Final = "commit.json"  # in it: where the first sealed line stood, and where each staged file belongs
 MEMORY: Final = "TELEMETRY_MEMORY"  # sets what DuckDB may use, e.g. 2GB; beyond it, it spills
-LEAST_MEMORY, MOST_MEMORY, SHARE = 180 << 20, 1 << 30, 64  # bytes, and one part in so many of the machine's
+LEAST_MEMORY, MOST_MEMORY, SHARE = 180 << 20, 1 << 30, 128  # bytes, and one part in so many of the machine's
 IN_MEMORY: Final = 64 << 20  # bytes of a live log that is kept in memory; a larger one on disk
+FILE_GROUP: Final = 30_000  # rows of it that are written at a time
 ADDED: Final = "input_hash"  # the column that days sealed earlier do not have
 # In the footer of a sealed file that was looked through for repeats.
 ONCE: Final = "ratchet: each event_id once"
@@ -154,11 +155,11 @@ def _create_views(
     parts = []
     if live is not None:
         rows = f"select {picked}, {_KEY} from ({_live_sql(live, extra, fields)}) where ({match}) or malformed"
-        table = _kept(con, rows, now.size)
+        held = _kept(con, rows, now.size)
         live.close()
-        gone = _drop_repeats(con, table, now.sealed)
+        held, gone = _without_repeats(con, held, now.sealed)
         found -= gone if found > 0 else 0
-        parts.append(f"select * exclude (key_day, key_id) from {table}")
+        parts.append(f"select * exclude (key_day, key) from {held}")
     missing = window.last_n - max(found, 0)
     if now.sealed and not live_only and (missing or not window.last_n):
         files = _newest(con, now.sealed, match, missing) if window.last_n else now.sealed
@@ -177,35 +178,47 @@ def _create_views(
 
 
 def _kept(con: DuckDBPyConnection, sql: str, size: int) -> str:
-    """The name of a table of a live log of that size: beyond some size on disk, where DuckDB compresses it."""
-    place = "memory"
-    if size > IN_MEMORY:
-        found = con.execute("select current_setting('temp_directory')").fetchone()
-        con.execute(f"attach {quoted(f'{(found or [None])[0]}/live.duckdb')} as live")
-        place = "live"
-    con.execute(f"create table {place}.kept as {sql}")
-    return f"{place}.kept"
+    """The name of what holds a live log of that size: beyond some size a file, which takes next to no memory."""
+    if size <= IN_MEMORY:
+        con.execute(f"create table kept as {sql}")
+        return "kept"
+    file = quoted(f"{_spill(con)}/live.parquet")
+    con.execute(f"copy ({sql}) to {file} (format parquet, compression lz4, row_group_size {FILE_GROUP})")
+    con.execute(f"create view filed as from read_parquet({file})")
+    return "filed"
 
 
-# What the same row has when it comes again.
-_KEY: Final = "cast(ts as date) as key_day, hash(event_id) as key_id"
+def _spill(con: DuckDBPyConnection) -> str:
+    return str((con.execute("select current_setting('temp_directory')").fetchone() or [None])[0])
 
 
-def _drop_repeats(con: DuckDBPyConnection, table: str, sealed: Sequence[Path]) -> int:
-    """Take out of the live log's table what it holds twice, or a sealed file of that day holds too; how many rows."""
+# What the same row has when it comes again: its day, and a number for both.
+_KEY: Final = "cast(ts as date) as key_day, hash(cast(ts as date), event_id) as key"
+
+
+def _without_repeats(con: DuckDBPyConnection, held: str, sealed: Sequence[Path]) -> tuple[str, int]:
+    """The name of the same rows without what is there twice, or in a sealed file of that day too; how many that was."""
 
     def count(what: str) -> int:
-        return int((con.execute(f"select {what} from {table} where not malformed").fetchone() or (0,))[0])
+        return int((con.execute(f"select {what} from {held} where not malformed").fetchone() or (0,))[0])
 
     before = count("count(*)")
-    if count("count(distinct (key_day, key_id))") < before:
-        first = f"select min(rowid) from {table} where not malformed group by key_day, key_id"
-        con.execute(f"delete from {table} where not malformed and rowid not in ({first})")
-    days = {str(day) for (day,) in con.execute(f"select distinct key_day from {table}").fetchall()}
-    if same := [path for path in sealed if day_of(path) in days]:
-        known = f"select {_KEY} from ({sealed_sql(same, False)})"
-        con.execute(f"delete from {table} where not malformed and (key_day, key_id) in ({known})")
-    return before - count("count(*)")
+    repeats = count("count(distinct key)") < before
+    days = {str(day) for (day,) in con.execute(f"select distinct key_day from {held}").fetchall()}
+    same = [path for path in sealed if day_of(path) in days]
+    if not repeats and not same:
+        return held, 0
+    if held == "filed":  # rows can be taken out of a table only
+        con.execute(f"attach {quoted(f'{_spill(con)}/live.duckdb')} as live")
+        con.execute("create table live.kept as from filed")
+        held = "live.kept"
+    if repeats:
+        first = f"select min(rowid) from {held} where not malformed group by key"
+        con.execute(f"delete from {held} where not malformed and rowid not in ({first})")
+    if same:
+        known = f"select key from (select {_KEY} from ({sealed_sql(same, False)}))"
+        con.execute(f"delete from {held} where not malformed and key in ({known})")
+    return held, before - count("count(*)")
 
 
 def snapshot(repo: Repo) -> Snapshot:
