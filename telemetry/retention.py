@@ -20,11 +20,9 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from telemetry import logger
 from telemetry.edge import cli
@@ -32,14 +30,13 @@ from telemetry.edge.errors import Stopped
 from telemetry.edge.files import SEALED, Repo, write_json
 from telemetry.edge.frozen import frozen
 from telemetry.edge.lock import only_one
-from telemetry.read import parquet, rows, sealed_texts, store
+from telemetry.read import rows, sealed_texts, store
+from telemetry.tiers.stage import LIVE, stage
 
 if TYPE_CHECKING:
     from datetime import date
 
-BATCH: Final = 1 << 20  # bytes of lines that are buffered while splitting
-QUIET: Final = 8 << 20  # bytes of lines without a day's, after which it is taken to be complete
-AT_ONCE: Final = 2  # days written at a time
+BATCH: Final = 1 << 20  # bytes of new lines that are copied at a time
 
 
 @frozen
@@ -76,33 +73,26 @@ def _seal(repo: Repo, log: IO[bytes], size: int, today: str, at: Callable[[str],
     staging = repo / store.STAGING
     staging.mkdir(parents=True)
     at("staging made")
+    staged = stage(log, size, today, staging)
+    at("lines split")
     counts: dict[str, int] = {}
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        writing: dict[str, Future[int]] = {}
-
-        def write(part: str, count: int) -> None:
-            lines = staging / f"dt={part}.jsonl"
-            writing[part] = pool.submit(parquet.write, lines, staging / f"dt={part}.parquet", count)
-
-        kept, first = _split(log, size, today, staging, write)
-        at("lines split")
-        for part in sorted(writing):
-            day = part[:10]
-            counts[day] = counts.get(day, 0) + writing[part].result()
-            (staging / f"dt={part}.jsonl").unlink()
-            at(f"parquet of {day}")
+    for part in sorted(staged.rows):
+        counts[part[:10]] = counts.get(part[:10], 0) + staged.rows[part]
+        at(f"parquet of {part[:10]}")
     if not counts:
         shutil.rmtree(staging)
-        return Sealed({}, kept, size, 0)
+        return Sealed({}, staged.kept, size, 0)
     name = f"{today}-{os.urandom(4).hex()}"
-    files = {f"dt={part}.parquet": f"dt={part[:10]}/{name}{part[10:]}.parquet" for part in sorted(writing)}
-    write_json(staging / store.COMMIT, {"first": first, "files": files})
+    files = {
+        f"dt={part}.parquet": f"dt={part[:10]}/{name}{part[10:]}.parquet" for part in sorted(staged.rows)
+    }
+    write_json(staging / store.COMMIT, {"first": staged.first, "files": files})
     at("commit written")
     written = sum((staging / file).stat().st_size for file in files)
-    with _exchanged(repo / logger.LOG_PATH, log, staging / "live.jsonl", size, at):
+    with _exchanged(repo / logger.LOG_PATH, log, staging / LIVE, size, at):
         at("log renamed")
         _put_in_place(repo, at)
-    return Sealed(counts, kept, size, written)
+    return Sealed(counts, staged.kept, size, written)
 
 
 def recover(repo: Repo, at: Callable[[str], None] = _nothing) -> None:
@@ -133,72 +123,6 @@ def _put_in_place(repo: Repo, at: Callable[[str], None]) -> None:
     at("commit removed")
     shutil.rmtree(staging)
     at("staging removed")
-
-
-def _split(
-    log: IO[bytes], size: int, today: str, staging: Path, write: Callable[[str, int], None]
-) -> tuple[int, dict[str, Any]]:
-    """Stage each finished day's events in a file of its own, and what stays in `live.jsonl`.
-
-    A day that no line has spoken of for a while is told to `write`, with its rows, while the next ones are read; should
-    there be more of it, that is a part of its own. Gives how many lines stay, and the first that does not.
-    """
-    parts: dict[str, _Part] = {}  # by day
-    staying: list[bytes] = []
-    kept = position = flushed = 0
-    first: dict[str, Any] = {}
-
-    def flush() -> None:
-        with (staging / "live.jsonl").open("ab") as file:
-            file.writelines(staying)
-        staying.clear()
-        for part in parts.values():
-            part.flush(staging)
-        for part in [one for one in parts.values() if position - one.touched > QUIET and not one.late]:
-            write(part.name, part.rows)
-            parts[part.name] = _Part(f"{part.name}-late", position, late=True)
-
-    log.seek(0)
-    while position < size and (line := log.readline()):
-        event = rows.parse(line)
-        day = event["ts"][:10] if event is not None else today
-        row = parquet.columns(event) if event is not None and day < today else None
-        if row is None:
-            staying.append(line)
-            kept += bool(line.strip())
-        else:
-            first = first or {"offset": position, "line": line.decode()}
-            if (part := parts.get(day)) is None:
-                part = parts[day] = _Part(day, position)
-            part.waiting.append(row)
-            part.touched = position
-        position += len(line)
-        if position - flushed > BATCH:
-            flush()
-            flushed = position
-    flush()
-    for part in parts.values():
-        if part.rows:
-            write(part.name, part.rows)
-    return kept, first
-
-
-@dataclass(slots=True)
-class _Part:
-    """The rows of a day that are being staged, or those that came after it was closed."""
-
-    name: str
-    touched: int  # offset in the log of the last of its lines
-    late: bool = False
-    rows: int = 0
-    waiting: list[bytes] = field(default_factory=list)
-
-    def flush(self, staging: Path) -> None:
-        if self.waiting:
-            with (staging / f"dt={self.name}.jsonl").open("ab") as file:
-                file.writelines(self.waiting)
-            self.rows += len(self.waiting)
-            self.waiting.clear()
 
 
 @contextmanager

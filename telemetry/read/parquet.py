@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge.errors import Stopped
+from telemetry.edge.frozen import frozen
 from telemetry.read import rows
 from telemetry.read.store import LINE_BUFFER, ONCE, memory_limit
 
@@ -22,45 +23,74 @@ ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips 
 def sealable(line: bytes) -> dict[str, Any] | None:
     """The event, if its columns can be given back from Parquet exactly as they were."""
     event = rows.parse(line)
-    return event if event is not None and _fit([event.get(name) for name in rows.COLUMNS]) else None
+    return event if event is not None and _fit(event) else None
+
+
+def row(line: bytes, event: dict[str, Any], said: bool) -> bytes | None:
+    """The event on a line as it goes to Parquet; `said`: whether the line says all of it.
+
+    None where it could not be given back as it was. Most lines need not be written anew, which takes longer than to
+    read them: they stand for themselves, with what belongs in no column said again at their end. Only a line that names
+    a field twice, or has objects in it, has more colons after a quote than it has fields.
+    """
+    if not said or line.count(b'":') != len(event) or not line.endswith(b"}\n") or "extra" in event:
+        return columns(event)
+    if (form := _fit(event)) is None or not form.rest:
+        return None if form is None else line
+    rest = _json({name: event[name] for name in form.rest})
+    return None if rest is None else b'%b,"extra":%b}\n' % (line[:-2], rest)
 
 
 def columns(event: dict[str, Any]) -> bytes | None:
-    """The event as it goes to Parquet: known columns, and the rest as one JSON object, which is what is left of it.
+    """The event as it goes to Parquet: known columns, and the rest as one JSON object.
 
     None where it could not be given back as it was.
     """
+    if (form := _fit(event)) is None:
+        return None
+    known = {name: event.get(name) for name in rows.COLUMNS}
+    told = _json(known | {"extra": {name: event[name] for name in form.rest}})
+    return None if told is None else told + b"\n"
+
+
+def _json(content: dict[str, Any]) -> bytes | None:
     import orjson
 
-    values = [event.pop(name, None) for name in rows.COLUMNS]
-    if not _fit(values):
-        return None
     try:
-        return orjson.dumps(dict(zip(rows.COLUMNS, values, strict=True)) | {"extra": event}) + b"\n"
+        return orjson.dumps(content)
     except TypeError:  # nested hundreds deep
         return None
 
 
-def _fit(values: list[Any]) -> bool:
-    """Whether columns hold these values without loss."""
-    shape = tuple(map(type, values))
-    if (numbers := _numbers(shape)) is None:
-        return False
-    for at in numbers:
-        value = values[at]
-        if not (-(2**53) <= value <= 2**53 if shape[at] is int else isfinite(value)):
-            return False
-    return True
+@frozen
+class _Form:
+    """What events of some fields and types have in common."""
+
+    numbers: tuple[str, ...]  # the columns that hold one
+    rest: tuple[str, ...]  # the fields that are no column
 
 
-@lru_cache(maxsize=1000)  # rows of one program are of a few shapes, and there are millions of them
-def _numbers(shape: tuple[type, ...]) -> tuple[int, ...] | None:
-    """At which places values of these types are numbers; None if a column cannot hold its value."""
-    for name, kind in zip(rows.COLUMNS, shape, strict=True):
-        holds = {"double": (int, float), "bigint": (int,)}.get(rows.NUMBERS.get(name, ""), (str,))
-        if kind not in (type(None), *holds):
+def _fit(event: dict[str, Any]) -> _Form | None:
+    """The form of an event whose columns hold its values without loss."""
+    form = _form(tuple(event), tuple(map(type, event.values())))
+    for name in form.numbers if form else ():
+        value = event[name]
+        if not (-(2**53) <= value <= 2**53 if type(value) is int else isfinite(value)):
             return None
-    return tuple(at for at, kind in enumerate(shape) if kind in (int, float))
+    return form
+
+
+@lru_cache(maxsize=1000)  # rows of one program are of a few forms, and there are millions of them
+def _form(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Form | None:
+    """None if a column cannot hold a value of that type."""
+    numbers = []
+    for name, kind in zip(names, kinds, strict=True):
+        if name in rows.COLUMNS and kind is not type(None):
+            holds = {"double": (int, float), "bigint": (int,)}.get(rows.NUMBERS.get(name, ""), (str,))
+            if kind not in holds:
+                return None
+            numbers += [name] if name in rows.NUMBERS else []
+    return _Form(tuple(numbers), tuple(name for name in names if name not in rows.COLUMNS))
 
 
 def write(lines: Path, target: Path, count: int) -> int:
@@ -86,7 +116,8 @@ def _copied(con: DuckDBPyConnection, lines: str, target: str, what: str) -> tupl
     """Write a file, and count what can be read back: rows, those with an id, those with a moment, and different ids."""
     columns = ", ".join(f"{name}: '{kind}'" for name, kind in (rows.COLUMNS | {"extra": "json"}).items())
     con.execute(
-        f"copy (select {what} from read_json({lines}, format='newline_delimited', columns={{{columns}}},"
+        f"copy (select {what} replace (coalesce(extra, '{{}}') as extra)"
+        f" from read_json({lines}, format='newline_delimited', columns={{{columns}}},"
         f" maximum_object_size={LINE_BUFFER})) to {target} (format parquet, compression zstd,"
         f" row_group_size {ROW_GROUP}, kv_metadata {{note: {rows.quoted(ONCE)}}})"
     )

@@ -137,14 +137,21 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
     Rows of other programs need not have an id, a kind or a source: those are a run of an agent in the field.
     """
+    found = read(line)
+    return None if found is None else found[0]
+
+
+def read(line: bytes) -> tuple[dict[str, Any], bool] | None:
+    """The same, and whether the line itself says all of that, in JSON."""
     import orjson
 
     if len(line) > MAX_LINE:
         return None
+    said = True
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:
-        event = _with_nan(line)
+        event, said = _with_nan(line), False
     if type(event) is not dict:
         return None
     for name in SAID:
@@ -160,13 +167,13 @@ def parse(line: bytes) -> dict[str, Any] | None:
         if (moment := _in_utc(event["ts"])) is None:
             return None
         event["event_id"] = event.get("event_id") or own_id(event)
-        event["ts"] = moment
+        event["ts"], said = moment, False
     for name in ("event_id", "kind", "source"):
         if event.get(name) is None:
-            event[name] = DEFAULTS.get(name) or own_id(event)
+            event[name], said = DEFAULTS.get(name) or own_id(event), False
     if event.get("error") is not None and event.get("error_kind") is None:
-        event["error_kind"] = "agent"
-    return event
+        event["error_kind"], said = "agent", False
+    return event, said
 
 
 OWN: Final = "row-"  # how the id of a row begins that came without

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
 from telemetry.edge.files import here, working_in
 from telemetry.read import parquet, store
+from telemetry.tiers import stage
 from tests.worlds.eventlog import event, events, line, log_path, write, write_events
 
 TODAY = date(2026, 10, 3)
@@ -71,14 +73,53 @@ def mixed_log() -> list[str]:
 def test_a_day_that_is_written_while_others_are_read_may_still_get_rows(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "BATCH", 1)
-    monkeypatch.setattr(retention, "QUIET", 2_000)
+    monkeypatch.setattr(stage, "BATCH", 1)
+    monkeypatch.setattr(stage, "QUIET", 2_000)
     second = [line(event_id=f"b{n}", ts="2026-10-02T12:00:00.000Z") for n in range(9)]
     write(line(event_id="a1"), *second, line(event_id="a1"), line(event_id="a2"), *second[:1])
     done = retention.seal(here(), TODAY)
     assert sealed_files(root) == ["dt=2026-10-01", "dt=2026-10-01", "dt=2026-10-02"]
     assert done.rows_by_day == {"2026-10-01": 3, "2026-10-02": 9}
     assert ids() == ["a1", "a2", *(f"b{n}" for n in range(9))]
+
+
+def test_a_large_log_is_sealed_in_shares_as_if_by_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = mixed_log()
+    lines = log_path().read_bytes().splitlines(keepends=True)
+    monkeypatch.setattr(stage, "SHARE", 2_000)
+    monkeypatch.setattr(stage.os, "sched_getaffinity", lambda pid: range(3), raising=False)
+    with log_path().open("rb") as log:
+        assert len(stage._shares(log, log_path().stat().st_size)) == 3
+    done = retention.seal(here(), TODAY)
+    assert done.rows_by_day == {"2026-10-01": 30, "2026-10-02": 30}
+    assert ids() == expected
+    staying = [one for one in lines if b"2026-10-0" not in one or b"2026-10-03T" in one or b"fast" in one]
+    assert log_path().read_bytes().splitlines(keepends=True) == staying
+    assert not list(root.rglob("staging"))
+
+
+@pytest.mark.parametrize(("problem", "said"), [("raised", "a share is broken"), ("killed", "was ended")])
+def test_a_share_that_fails_leaves_the_log_untouched(
+    problem: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, parent, real = mixed_log(), os.getpid(), parquet.row
+
+    def row(*found: Any) -> bytes | None:
+        if os.getpid() == parent:
+            return real(*found)
+        if problem == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise Stopped("a share is broken")
+
+    monkeypatch.setattr(stage, "SHARE", 2_000)
+    monkeypatch.setattr(stage.os, "sched_getaffinity", lambda pid: range(2), raising=False)
+    monkeypatch.setattr(parquet, "row", row)
+    before = log_path().read_bytes()
+    with pytest.raises(Stopped, match=said):
+        retention.seal(here(), TODAY)
+    assert log_path().read_bytes() == before
+    monkeypatch.undo()
+    assert ids() == expected
 
 
 def test_finished_days_move_and_today_stays(root: Path) -> None:
@@ -164,7 +205,7 @@ def test_a_recovery_that_is_interrupted_in_turn_is_recovered_from(root: Path) ->
 def test_a_wrong_row_count_leaves_the_log_untouched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = mixed_log()
     before = log_path().read_bytes()
-    monkeypatch.setattr(parquet, "columns", lambda row: b"")
+    monkeypatch.setattr(parquet, "row", lambda *found: b"")
     with pytest.raises(Stopped, match="the log is untouched"):
         retention.seal(here(), TODAY)
     assert log_path().read_bytes() == before

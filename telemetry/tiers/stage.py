@@ -1,0 +1,225 @@
+"""Prepares a seal: each finished day of the live log as a Parquet file, and beside them what stays in the log.
+
+Reading lines is Python's work, and one process keeps one core busy with it. So a large log is cut into shares where a
+day ends, and each share is staged by a process of its own. Whoever outlives a sealer that was killed holds its lock
+until its share is done: no other seal begins before.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from telemetry.edge.errors import Stopped
+from telemetry.edge.frozen import frozen
+from telemetry.read import parquet, rows
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+BATCH: Final = 1 << 20  # bytes of lines that are read, and buffered while splitting
+QUIET: Final = 8 << 20  # bytes of lines without a day's, after which it is taken to be complete
+SHARE: Final = 128 << 20  # bytes of lines that are worth another process
+PROCESSES: Final = 4  # at most, 100 MB each
+LIVE: Final = "live.jsonl"  # what stays in the log
+
+
+@frozen
+class Staged:
+    """What was staged."""
+
+    rows: dict[str, int]  # by part: `dt=<part>.parquet` holds rows of the day that its name begins with
+    kept: int  # lines that stay
+    first: dict[str, Any]  # the first line that does not, and where it stood; empty if all of them stay
+
+
+def stage(log: IO[bytes], size: int, today: str, staging: Path) -> Staged:
+    """Stage the lines of the first `size` bytes of the log."""
+    own, *others = _shares(log, size)
+    split_off = [
+        _SplitOff(log, share, today, staging, f"-{number}") for number, share in enumerate(others, 1)
+    ]
+    try:
+        staged = [_stage(log, own, today, staging), *(one.result() for one in split_off)]
+    finally:
+        for one in split_off:
+            one.end()
+    with (staging / LIVE).open("ab") as live:
+        for one in split_off:
+            with (staging / f"{one.name}{LIVE}").open("rb") as more:
+                shutil.copyfileobj(more, live)
+    return Staged(
+        {part: count for one in staged for part, count in one.rows.items()},
+        sum(one.kept for one in staged),
+        next((one.first for one in staged if one.first), {}),
+    )
+
+
+def _shares(log: IO[bytes], size: int) -> list[tuple[int, int]]:
+    """Where shares of the log begin and end, for as many processes as are of use."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    count = max(1, min(cores, PROCESSES, size // SHARE))
+    ends = [*(_next_day(log, size * number // count, size) for number in range(1, count)), size]
+    return [share for share in zip([0, *ends], ends, strict=False) if share[0] < share[1]] or [(0, size)]
+
+
+def _next_day(log: IO[bytes], position: int, size: int) -> int:
+    """Where the lines of another day begin, from some position on: a day in two files is slower to read."""
+    lines, day = _lines(log, position, size), None
+    position += len(next(lines, b""))  # most likely a part of a line
+    for line in lines:
+        event = rows.parse(line)
+        if event is not None and day not in (None, event["ts"][:10]):
+            return position
+        day = day if event is None else event["ts"][:10]
+        position += len(line)
+    return size
+
+
+def _lines(log: IO[bytes], start: int, end: int) -> Iterator[bytes]:
+    """The lines of a stretch of the log, line feeds included; processes that share the file share no place in it."""
+    torn = b""
+    while start < end and (block := os.pread(log.fileno(), min(BATCH, end - start), start)):
+        start += len(block)
+        for line in io.BytesIO(torn + block):
+            if line.endswith(b"\n"):
+                yield line
+        torn = b"" if line.endswith(b"\n") else line
+    if torn:
+        yield torn
+
+
+class _SplitOff:
+    """A process that stages a share."""
+
+    def __init__(self, log: IO[bytes], share: tuple[int, int], today: str, staging: Path, name: str) -> None:
+        self.name = name
+        split = multiprocessing.get_context("fork")  # it has the log and the lock as they are here
+        self._told, telling = split.Pipe(duplex=False)
+        self._process = split.Process(
+            target=_tell, args=(telling, log, share, today, staging, name), daemon=True
+        )
+        self._process.start()
+        telling.close()
+
+    def result(self) -> Staged:
+        try:
+            told = self._told.recv()
+        except EOFError:
+            raise Stopped("a process that sealed its share was ended; the log is untouched") from None
+        if isinstance(told, Staged):
+            return told
+        raise told
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _tell(telling: Connection, *share: Any) -> None:
+    import duckdb
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever split it off is interrupted too, and ends it
+    try:
+        telling.send(_stage(*share))
+    except (Stopped, OSError, MemoryError, duckdb.Error) as problem:  # for whoever waits for this share
+        telling.send(problem)
+
+
+def _stage(log: IO[bytes], share: tuple[int, int], today: str, staging: Path, name: str = "") -> Staged:
+    """Stage a share: days are written and counted while later lines are read."""
+    with ThreadPoolExecutor(1) as pool:
+        writing: dict[str, Future[int]] = {}
+
+        def write(part: str, count: int) -> None:
+            writing[part] = pool.submit(_write, staging / f"dt={part}.jsonl", count)
+
+        kept, first = _split(log, share, today, staging, name, write)
+        return Staged({part: count.result() for part, count in writing.items()}, kept, first)
+
+
+def _write(lines: Path, count: int) -> int:
+    """A part as Parquet; its lines go at once, before most of them were brought to disk."""
+    written = parquet.write(lines, lines.with_suffix(".parquet"), count)
+    lines.unlink()
+    return written
+
+
+def _split(
+    log: IO[bytes],
+    share: tuple[int, int],
+    today: str,
+    staging: Path,
+    name: str,
+    write: Callable[[str, int], None],
+) -> tuple[int, dict[str, Any]]:
+    """Stage each finished day's events in a file of its own, and what stays in another.
+
+    A day that no line has spoken of for a while is told to `write`, with its rows, while the next ones are read; should
+    there be more of it, that is a part of its own. Gives how many lines stay, and the first that does not.
+    """
+    parts: dict[str, _Part] = {}  # by day
+    staying: list[bytes] = []
+    position = flushed = share[0]
+    kept = 0
+    first: dict[str, Any] = {}
+
+    def flush() -> None:
+        with (staging / f"{name}{LIVE}").open("ab") as file:
+            file.writelines(staying)
+        staying.clear()
+        for part in parts.values():
+            part.flush(staging)
+        for part in [one for one in parts.values() if position - one.touched > QUIET and not one.late]:
+            write(part.name, part.rows)
+            parts[part.name[:10]] = _Part(f"{part.name}-late", position, late=True)
+
+    for line in _lines(log, *share):
+        found = rows.read(line)
+        day = found[0]["ts"][:10] if found is not None else today
+        row = parquet.row(line, *found) if found is not None and day < today else None
+        if row is None:
+            staying.append(line)
+            kept += bool(line.strip())
+        else:
+            first = first or {"offset": position, "line": line.decode()}
+            if (part := parts.get(day)) is None:
+                part = parts[day] = _Part(f"{day}{name}", position)
+            part.waiting.append(row)
+            part.touched = position
+        position += len(line)
+        if position - flushed > BATCH:
+            flush()
+            flushed = position
+    flush()
+    for part in parts.values():
+        if part.rows:
+            write(part.name, part.rows)
+    return kept, first
+
+
+@dataclass(slots=True)
+class _Part:
+    """The rows of a day that are being staged, or those that came after it was closed."""
+
+    name: str
+    touched: int  # offset in the log of the last of its lines
+    late: bool = False
+    rows: int = 0
+    waiting: list[bytes] = field(default_factory=list)
+
+    def flush(self, staging: Path) -> None:
+        if self.waiting:
+            with (staging / f"dt={self.name}.jsonl").open("ab") as file:
+                file.writelines(self.waiting)
+            self.rows += len(self.waiting)
+            self.waiting.clear()
