@@ -166,8 +166,9 @@ def parser() -> cli.Parser:
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     """Assess every agent and write the report."""
+    from agents.domain import load_domain
     from agents.manifest import load_manifest
-    from meta.worth.report import FORM, REVIVAL, of_domain, sentence
+    from meta.worth.report import FORM, REVIVAL, form, sentence
 
     for source in args.source or ():
         if source not in SOURCES:
@@ -209,12 +210,13 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     if args.revive and not recovered:  # nothing is proposed, so there is nothing to report on
         cli.tell(args, plain(report), cli.found("No retired agent earns its keep again."))
         return cli.OK
-    form = of_domain(repo, (REVIVAL if args.revive else FORM).path.stem)
-    form.write(repo, report)
+    columns = load_domain(manifest.domain).columns
+    target = form(columns, (REVIVAL if args.revive else FORM).path.stem)
+    target.write(repo, report)
     if doomed or recovered:
-        _decide(repo, doomed or recovered, rule, form.path, enabled=args.revive)
-    job_summary((repo / form.markdown).read_text(encoding="utf-8"))
-    cli.tell(args, plain(report), cli.found(sentence(report)), f"Report: {form.markdown}")
+        _decide(repo, doomed or recovered, rule, target.path, enabled=args.revive)
+    job_summary((repo / target.markdown).read_text(encoding="utf-8"))
+    cli.tell(args, plain(report), cli.found(sentence(report)), f"Report: {target.markdown}")
     return cli.OK
 
 
