@@ -151,7 +151,10 @@ def history(repo: Repo, run_type: RunType | None = None) -> Iterator[Line]:
     """The lines of that kind, or all, oldest first; a torn or foreign one is no line."""
     file = repo / HISTORY
     found: list[Line] = []
+    word = (run_type or "").encode()
     for text in file.read_bytes().splitlines() if file.exists() else ():
+        if word not in text:  # not of that kind, and need not be parsed to know it
+            continue
         try:
             row = load_json(text)
             if run_type in (None, row["run_type"]):

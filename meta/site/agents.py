@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
 
+from agents.manifest import AgentSpec
 from meta.site import draw
 from meta.site.facts import Facts
-from meta.site.recorded import Score, interval_of
+from meta.site.recorded import Score, Tried, interval_of
 from meta.worth.record import Agent
+from telemetry.edge.frozen import frozen
 from telemetry.edge.text import clean, cut, redact
 
 MAX_CASES = 150  # on one page; the rest on further ones
@@ -20,6 +23,28 @@ MAX_INPUT = 2_000  # of what a case asks
 MOST_FAILING = 12  # cases on the page of an agent
 
 Page = tuple[str, str, dict[str, Any]]  # path below the site, template, what it shows
+Results = Mapping[str, Mapping[str, Any]]  # by agent
+
+
+@frozen
+class Case:
+    """One case with its newest answer and its recent record."""
+
+    id: str
+    split: str | None
+    family: str | None
+    tags: Sequence[str]
+    ok: bool | None
+    score: float | None
+    reasons: Sequence[str]
+    error: str | None
+    asked: str | None
+    answer: str | None
+    tried: Sequence[Tried]
+
+    @property
+    def flaky(self) -> bool:
+        return any(one.flaky for one in self.tried)
 
 
 def worth_map(facts: Facts) -> Markup:
@@ -43,7 +68,7 @@ def worth_map(facts: Facts) -> Markup:
     return draw.scatter("Field reward against cost", about, points, across="USD a run, from", up="reward")
 
 
-def agent_row(facts: Facts, row: Agent, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def agent_row(facts: Facts, row: Agent, results: Results) -> dict[str, Any]:
     """One row of the table of agents."""
     summary = (results.get(row.agent) or {}).get("summary") or {}
     spans = Markup("")
@@ -60,43 +85,49 @@ def agent_row(facts: Facts, row: Agent, results: Mapping[str, Mapping[str, Any]]
     return {"row": row, "summary": summary, "span": spans, "spark": curve, "known": row.agent in results}
 
 
-def agent_page(facts: Facts, row: Agent, result: Mapping[str, Any]) -> dict[str, Any]:
-    spec = facts.manifest.agent(row.agent)
-    scores = facts.scores.get(row.agent, [])
-    output, as_of = facts.output(row.agent)
+def agent_page(
+    facts: Facts, spec: AgentSpec, shown: Mapping[str, Any], result: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The page of one agent, which says again what stands in its row of the table."""
+    scores = facts.scores.get(spec.name, [])
+    output, as_of = facts.output(spec.name)
     failing = [
-        (case_path(row.agent, place // MAX_CASES + 1), str(one.get("id")), _why(one))
+        (case_path(spec.name, place // MAX_CASES + 1), str(one.get("id")), _why(one))
         for place, one in enumerate(_cases(result))
         if one.get("ok") is False
     ]
     return {
-        **agent_row(facts, row, {row.agent: result}),
+        **shown,
         "spec": spec,
         "result": result,
         "failing": failing[:MOST_FAILING],
         "failing_total": len(failing),
-        "scores": _score_chart(row.agent, scores) if len(scores) > 1 else "",
+        "scores": _score_chart(spec.name, scores) if len(scores) > 1 else "",
         "versions": _versions(facts, spec.prompt, scores),
-        "critiques": [one for one in facts.findings if one.target_agent == row.agent],
+        "critiques": [one for one in facts.findings if one.target_agent == spec.name],
         "output": None if output is None else pretty(output),
         "as_of": as_of,
     }
 
 
 def _score_chart(agent: str, scores: Sequence[Score]) -> Markup:
-    points, before = [], None
-    for place, score in enumerate(scores):
-        note = "new prompt" if before and score.prompt and score.prompt != before else ""
-        before = score.prompt or before
-        points.append(draw.Point(place, score.rate, score.date, note))
+    changed = {
+        place
+        for place, (before, score) in enumerate(pairwise(scores), 1)
+        if before.prompt and score.prompt and score.prompt != before.prompt
+    }
+    points = [
+        draw.Point(place, score.rate, score.date, "new prompt" if place in changed else "")
+        for place, score in draw.thinned(list(enumerate(scores)), lambda one: one[0] in changed)
+    ]
     about = ", ".join(f"{score.date} {score.rate:.0%}" for score in scores[-12:])
-    low = min((score.rate for score in scores), default=0.0)
+    low = min(point.y for point in points)
     return draw.line(f"Cases that {agent} passed", about, points, low=max(0.0, low - 0.1), high=1.0)
 
 
 def _versions(facts: Facts, prompt: str | None, scores: Sequence[Score]) -> list[tuple[str, str, str, Score]]:
     """(text, first night, last night, last score) by prompt version, the newest first."""
-    named = facts.texts(prompt).by_hash if prompt else {}
+    named = facts.texts[prompt].by_hash if prompt else {}
     by_text: dict[str, list[Score]] = {}
     for score in scores:
         if score.prompt:
@@ -140,30 +171,35 @@ def case_path(agent: str, number: int = 1) -> str:
     return f"cases/{agent}.html" if number == 1 else f"cases/{agent}-{number}.html"
 
 
-def _case(facts: Facts, agent: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """One case with its newest answer and its recent record."""
-    tried = facts.tried.get((agent, str(row.get("id"))), ())
+def _case(facts: Facts, agent: str, row: Mapping[str, Any]) -> Case:
+    name, asked = str(row.get("id")), facts.asked(agent, str(row.get("id")))
     answer = row.get("output") if row.get("output_kept") else row.get("output_preview")
-    return {
-        "id": str(row.get("id")),
-        "split": row.get("split"),
-        "family": row.get("family"),
-        "tags": row.get("tags") or (),
-        "ok": row.get("ok"),
-        "score": row.get("score"),
-        "reasons": row.get("reasons") or (),
-        "error": row.get("error"),
-        "asked": None
-        if (asked := facts.asked(agent, str(row.get("id")))) is None
-        else pretty(asked, MAX_INPUT),
-        "answer": None if facts.redacted else pretty(answer),
-        "tried": tried,
-        "flaky": any(one.flaky for one in tried),
-    }
+    return Case(
+        name,
+        row.get("split"),
+        row.get("family"),
+        row.get("tags") or (),
+        row.get("ok"),
+        row.get("score"),
+        row.get("reasons") or (),
+        row.get("error"),
+        None if asked is None else pretty(asked, MAX_INPUT),
+        None if facts.redacted else pretty(answer),
+        facts.tried.get((agent, name), ()),
+    )
 
 
 def pretty(value: Any, most: int = MAX_TEXT) -> str:
     """An answer in full, readable; cut where it is endless."""
-    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    text = value if isinstance(value, str) else _indented(value)
     shown, lost = cut(clean(redact(text)), most)
     return shown + ("\n… cut here" if lost else "")
+
+
+def _indented(value: Any) -> str:
+    import orjson
+
+    try:
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode()
+    except orjson.JSONEncodeError:  # an endless number, half a character: json writes those too
+        return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta.site.agents import Page, agent_page, agent_row, case_pages, case_path, worth_map
+from meta.site.agents import Page, Results, agent_page, agent_row, case_pages, case_path, worth_map
 from meta.site.facts import Facts
 from meta.site.pictures import chart, promotions
 from meta.site.prompts import prompt_page, test_page, told
@@ -17,8 +16,6 @@ from telemetry.edge.text import clean, redact
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from meta.worth.record import Agent
 
 HERE = Path(__file__).parent
 ASSETS = ("site.css", "site.js")
@@ -58,18 +55,18 @@ def _write(path: Path, data: bytes) -> None:
 def pages(facts: Facts) -> Iterator[Page]:
     """Every page, what stands on it worked out when its turn comes."""
     results = {spec.name: facts.result(spec.name) for spec in facts.manifest.agents}
-    rows = {row.agent: row for row in facts.agents}
-    yield "index.html", "overview.html", _overview(facts, results)
+    rows = {row.agent: agent_row(facts, row, results) for row in facts.agents}
+    yield "index.html", "overview.html", _overview(facts, results, rows)
     yield (
         "agents.html",
         "agents.html",
-        {"agents": [agent_row(facts, row, results) for row in facts.agents], "map": worth_map(facts)},
+        {"agents": list(rows.values()), "map": worth_map(facts)},
     )
     for spec in facts.manifest.agents:
         yield (
             f"agents/{spec.name}.html",
             "agent.html",
-            agent_page(facts, rows[spec.name], results[spec.name]),
+            agent_page(facts, spec, rows[spec.name], results[spec.name]),
         )
         yield from case_pages(facts, spec.name, results[spec.name])
     yield (
@@ -77,7 +74,7 @@ def pages(facts: Facts) -> Iterator[Page]:
         "cases.html",
         {"suites": [(spec, results[spec.name]) for spec in facts.manifest.agents]},
     )
-    texts = [facts.texts(prompt) for prompt in sorted(facts.manifest.prompts)]
+    texts = facts.texts.values()
     yield "prompts.html", "prompts.html", {"prompts": [(one, told(facts, one)) for one in texts]}
     for one in texts:
         yield f"prompts/{one.stem}.html", "prompt.html", prompt_page(facts, one)
@@ -92,7 +89,7 @@ def pages(facts: Facts) -> Iterator[Page]:
     )
 
 
-def _overview(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _overview(facts: Facts, results: Results, rows: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     month = facts.now.strftime("%Y-%m")
     return {
         "sentence": _sentence(facts),
@@ -101,23 +98,21 @@ def _overview(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> dict[st
         "month": [day for day in facts.days if day.date.startswith(month)],
         "drift": facts.drift,
         "nights": chart(facts.nights, promotions(facts.repo)),
-        "agents": _narrowest(facts, results),
+        "agents": _narrowest(rows.values()),
         "needing": [row for row in facts.agents if row.state in NEED_YOU],
         "failing": kinds_that_fail(results.items()),
     }
 
 
-def _narrowest(facts: Facts, results: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _narrowest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The agents that stand least above an empty answer."""
 
-    def above(row: Agent) -> float:
-        summary = (results.get(row.agent) or {}).get("summary") or {}
-        if not summary.get("counted"):
-            return math.inf
+    def above(row: dict[str, Any]) -> float:
+        summary = row["summary"]
         return float(summary["passed"] / summary["counted"] - (summary.get("empty_rate") or 0.0))
 
-    measured = [row for row in facts.agents if above(row) < math.inf]
-    return [agent_row(facts, row, results) for row in sorted(measured, key=above)[:MOST_AGENTS]]
+    measured = [row for row in rows if row["summary"].get("counted")]
+    return sorted(measured, key=above)[:MOST_AGENTS]
 
 
 def _sentence(facts: Facts) -> str:
@@ -150,6 +145,7 @@ def _environment(facts: Facts) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        auto_reload=False,  # else it looks for a change of each template before each of thousands of pages
     )
     made.filters |= {
         "share": _known(lambda value: f"{100 * value:.1f} %"),

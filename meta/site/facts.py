@@ -246,9 +246,10 @@ class Facts:
     def output(self, agent: str) -> tuple[list[Any] | None, str | None]:
         return latest_output(self.repo, agent)
 
-    def texts(self, prompt: str) -> Texts:
-        """What was ever written for a prompt, as far as it is still there."""
-        return Texts.of(self.repo, prompt)
+    @cached_property
+    def texts(self) -> dict[str, Texts]:
+        """By prompt: what was ever written for it, as far as it is still there."""
+        return {prompt: Texts.of(self.repo, prompt) for prompt in sorted(self.manifest.prompts)}
 
 
 def gather(repo: Repo, now: datetime | None = None, *, redacted: bool = False) -> Facts:

@@ -24,10 +24,12 @@ def by_night(lines: Iterable[Line]) -> Nights:
     """The share of cases passed, every agent counting equally; a night's last eval of an agent counts."""
     rates: dict[str, dict[str, float]] = defaultdict(dict)
     for line in lines:
-        for agent, row in (line.summary.get("agents") or {}).items() if line.run_type == "eval" else ():
-            if isinstance(row, dict) and row.get("counted"):
-                rates[line.date][agent] = row["passed"] / row["counted"]
-    return [(date, sum(own.values()) / len(own)) for date, own in sorted(rates.items())]
+        if line.run_type == "eval":
+            night = rates[line.date]
+            for agent, row in (line.summary.get("agents") or {}).items():
+                if isinstance(row, dict) and row.get("counted"):
+                    night[agent] = row["passed"] / row["counted"]
+    return [(date, sum(own.values()) / len(own)) for date, own in sorted(rates.items()) if own]
 
 
 def promotions(repo: Repo) -> dict[str, str]:
