@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from telemetry.edge import cli
 from telemetry.edge.files import FEEDBACK, Repo, write_json
@@ -20,6 +20,9 @@ from telemetry.logger import INFRASTRUCTURE
 from telemetry.read.intervals import wilson
 from telemetry.read.rows import Window, quoted
 from telemetry.read.trends import direction, shares_differ
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 DAYS: Final = 28  # of a window
 WEAK, STRONG = 0.7, 0.8  # share passed: surely below the one is a need, surely above the other a strength
@@ -173,10 +176,15 @@ def gather(repo: Repo, days: int = DAYS, now: datetime | None = None) -> list[Fe
 
     until = now or datetime.now(UTC)
     since = until - timedelta(days=days)
-    middle = until - timedelta(days=days) / 2
     with connect(repo, Window(since=since), fields=FIELDS) as con:
-        daily = con.execute(_DAYS).fetchall()
-        parts = con.execute(_AREAS, [middle.astimezone(UTC).replace(tzinfo=None)]).fetchall()
+        return of_rows(con, since, until)
+
+
+def of_rows(con: DuckDBPyConnection, since: datetime, until: datetime) -> list[Feedback]:
+    """The same of rows between these times that are at hand, with FIELDS among their columns."""
+    middle = since + (until - since) / 2
+    daily = con.execute(_DAYS).fetchall()
+    parts = con.execute(_AREAS, [middle.astimezone(UTC).replace(tzinfo=None)]).fetchall()
     by_agent: dict[str, list[Day]] = {}
     for agent, *figures in daily:
         by_agent.setdefault(agent, []).append(Day(*figures))

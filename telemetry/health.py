@@ -70,13 +70,12 @@ def health(repo: Repo, days: int = DAYS, now: datetime | None = None) -> Health:
 
     until = now or datetime.now(UTC)
     since = until - timedelta(days=days)
-    fields = ("success", "task_type")
-    with connect(repo, Window(since=since), fields=fields) as con:
+    with connect(repo, Window(since=since), extra=True, fields=feedback.FIELDS) as con:
         checks = [*_lines(con), _agents(repo, con), _task_types(con)]
-    with connect(repo, Window(since=since), extra=True) as con:
         sample = list(_sample(con))
+        # Whether something moved takes two days to tell.
+        moved = feedback.of_rows(con, since, until) if days > 1 else feedback.gather(repo, 2, until)
     checks += [_schema(sample), _private(repo, sample, since)]
-    moved = feedback.gather(repo, max(2, days), until)
     known = [one.quality_change for one in moved if one.quality_change is not None]
     batches = [path.parent for path in (repo / EXPORTS).glob("*/manifest.json")]
     return Health(
@@ -128,7 +127,9 @@ def _task_types(con: DuckDBPyConnection) -> Check:
 
 def _sample(con: DuckDBPyConnection) -> Iterable[dict[str, Any]]:
     """Rows as they were logged, as many as a look takes."""
-    when = "replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts)"
+    when = (
+        f"exclude ({', '.join(feedback.FIELDS)}) replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts)"
+    )
     found = con.execute(f"select * {when} from events using sample reservoir({SAMPLE} rows) repeatable (1)")
     names = [column[0] for column in found.description or ()]
     for row in found.fetchall():
