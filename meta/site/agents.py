@@ -75,13 +75,11 @@ def agent_row(facts: Facts, row: Agent, results: Results) -> dict[str, Any]:
     if summary.get("counted"):
         low, high = interval_of(summary["passed"], summary["counted"])
         rate = summary["passed"] / summary["counted"]
-        told = f"{rate:.0%} passed, 95 % interval {low:.0%} to {high:.0%}"
+        told = f"{rate:.0%}, 95 % interval {low:.0%} to {high:.0%}"
         if (empty := summary.get("empty_rate")) is not None:
-            told += f"; an empty answer passes {empty:.0%}"
+            told += f", an empty answer {empty:.0%}"
         spans = draw.span(told, low, rate, high, empty)
-    curve = draw.spark(
-        f"Reward of {row.agent}, oldest first", row.trend[-20:], facts.manifest.retirement.reward_floor
-    )
+    curve = draw.spark("Reward, oldest first", row.trend[-20:], facts.manifest.retirement.reward_floor)
     return {"row": row, "summary": summary, "span": spans, "spark": curve, "known": row.agent in results}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta.site.agents import Page, Results, agent_page, agent_row, case_pages, case_path, worth_map
+from meta.site.draw import gain
 from meta.site.facts import Facts
 from meta.site.pictures import chart, promotions
 from meta.site.prompts import prompt_page, test_page, told
@@ -163,6 +164,7 @@ def _environment(facts: Facts) -> Environment:
         "facts": facts,
         "source": _source(facts),
         "case_path": case_path,
+        "beside_zero": gain,
         "manifest_path": str(MANIFEST),
     }
     return made

@@ -21,6 +21,7 @@ WIDTHS = {"wide": 680, "narrow": 330}
 HEIGHT = 220
 FEW = 60  # points up to which each has a dot of its own
 MOST = 100  # points of a line
+Ends = tuple[float, float]
 MARGIN = {"left": 52, "right": 14, "top": 12, "bottom": 26}
 
 
@@ -148,23 +149,32 @@ def _to_one(value: float) -> str:
 
 
 def spark(title: str, values: Sequence[float], floor: float | None = None) -> Markup:
-    """A curve as high as a line of text, with the floor where there is one."""
+    """A curve as high as a line of text, with the floor where there is one; in halves of a pixel, as whole numbers."""
     if len(values) < 2:
         return Markup("")
     shown = [*values, *([] if floor is None else [floor])]
     low, high = _padded(shown)
-    x, y = Scale(0, len(values) - 1, 1, 89), Scale(low, high, 21, 3)
-    path = "M" + "L".join(f"{x(place):g},{y(value):g}" for place, value in enumerate(values))
-    base = "" if floor is None else f'<path class="goal" d="M0,{y(floor)}H90"/>'
-    return _small("spark", 90, 24, title, f'{base}<path class="line" d="{path}"/>')
+    x, y = Scale(0, len(values) - 1, 2, 178), Scale(low, high, 42, 6)
+    path = "M" + " ".join(f"{x(place):.0f},{y(value):.0f}" for place, value in enumerate(values))
+    base = "" if floor is None else f'<path class="goal" d="M0,{y(floor):.0f}H180"/>'
+    return _small("spark", 180, 48, title, f'{base}<path class="line" d="{path}"/>')
 
 
-def span(title: str, low: float, value: float, high: float, mark: float | None = None) -> Markup:
-    """A share in 0..1 with its interval, and another one to compare it with."""
-    x = Scale(0, 1, 2, 98)
+def span(
+    title: str, low: float, value: float, high: float, mark: float | None, ends: Ends = (0, 1)
+) -> Markup:
+    """A value between two ends with its interval, and another one to compare it with."""
+    x = Scale(*ends, 2, 98)
     other = "" if mark is None else f'<path class="goal" d="M{x(mark)},2V16"/>'
     reach = f'<path class="rule" d="M2,9H98"/>{other}<path class="reach" d="M{x(low)},9H{x(high)}"/>'
     return _small("span", 100, 18, title, reach + _dot(x(value), 9, 4))
+
+
+def gain(title: str, low: float | None, value: float, high: float | None) -> Markup:
+    """A difference with its interval beside zero; nothing where the interval is not known."""
+    if low is None or high is None:
+        return Markup("")
+    return span(title, low, value, high, 0.0, _padded([low, 0.0, high]))
 
 
 def _scales(width: int, left: float, right: float, low: float, high: float) -> tuple[Scale, Scale]:
@@ -207,9 +217,9 @@ def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "ax
 
 
 def _dot(x: float, y: float, radius: int, kind: str = "", told: str = "") -> str:
-    title = f"<title>{escape(told)}</title>" if told else ""
+    end = f"><title>{escape(told)}</title></circle>" if told else "/>"
     name = f"dot {kind}".strip()
-    return f'<circle class="{name}" cx="{x}" cy="{y}" r="{radius}">{title}</circle>'
+    return f'<circle class="{name}" cx="{x}" cy="{y}" r="{radius}"{end}'
 
 
 def _shown(value: float, unit: str) -> str:

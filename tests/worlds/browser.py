@@ -18,6 +18,11 @@ SMALL_TEXT = """least => [...document.querySelectorAll("body *")].filter(one =>
     one.offsetParent && [...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim()) &&
     parseFloat(getComputedStyle(one).fontSize) < least).map(one => one.outerHTML.slice(0, 80))"""
 
+# What can be seen only by scrolling it sideways, which on a phone nobody finds.
+SIDEWAYS = """() => [...document.querySelectorAll("body *")].filter(one => one.checkVisibility() &&
+    one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== "visible").map(one =>
+    `${one.outerHTML.slice(0, 80)} is ${one.scrollWidth} px wide in ${one.clientWidth}`)"""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -46,11 +51,12 @@ def open_browser() -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A screen to see pages on, and what axe is asked there: all of its rules if None."""
+    """A screen to see pages on, what axe is asked there (all of its rules if None), whether all of it has to fit."""
 
     width: int
     scheme: str = "light"
     rules: tuple[str, ...] | None = ()
+    fits: bool = False
 
 
 def looked_at(browser: Any, site: Path, pages: Sequence[str], looks: Sequence[Look]) -> Iterator[Seen]:
@@ -64,19 +70,21 @@ def looked_at(browser: Any, site: Path, pages: Sequence[str], looks: Sequence[Lo
         for look in looks:
             page.set_viewport_size({"width": look.width, "height": 900})
             page.emulate_media(color_scheme=look.scheme)
-            yield Seen(name, look.width, look.scheme, (*said, *_troubles(page, look.rules)))
+            yield Seen(name, look.width, look.scheme, (*said, *_troubles(page, look)))
             said.clear()
     page.close()
 
 
-def _troubles(page: Any, rules: tuple[str, ...] | None) -> Iterator[str]:
+def _troubles(page: Any, look: Look) -> Iterator[str]:
     from axe_playwright_python.sync_playwright import Axe
 
     if (over := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
         yield f"{over} px wider than the screen"
+    if look.fits:
+        yield from page.evaluate(SIDEWAYS)
     yield from (f"text under {SMALLEST} px: {one}" for one in page.evaluate(SMALL_TEXT, SMALLEST))
-    if rules != ():
+    if look.rules != ():
         # Not preloaded: axe would fetch the stylesheet, which the page's policy refuses.
-        options = {"preload": False} | ({"runOnly": list(rules)} if rules else {})
+        options = {"preload": False} | ({"runOnly": list(look.rules)} if look.rules else {})
         for one in Axe().run(page, options=options).response["violations"]:
             yield f"axe: {one['id']}: {one['nodes'][0]['html']}"
