@@ -107,7 +107,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 
 def _tell(report: Report, args: argparse.Namespace) -> None:
-    from eval.ab.body import figures, parts
+    from eval.ab.body import parts
+    from eval.ab.figures import figures
     from eval.ab.session import NOTHING
 
     sentences = [_sentence(test, arm) for test, arm in report.arms] or [NOTHING]
@@ -134,7 +135,7 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
 
 def _sentence(test: Test, arm: Arm) -> str:
     """What came of one comparison, in a few words."""
-    from eval.ab.body import points, rounds
+    from eval.ab.figures import points, rounds
 
     named, gain = f"{test.stem} {arm.name}", f"({points(arm.effect)} points)"
     return {

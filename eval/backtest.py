@@ -78,7 +78,7 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
 
 def _sentence(one: Tested) -> str:
     """What came of one promotion, in a few words."""
-    from eval.ab.body import points
+    from eval.ab.figures import points
 
     said = {"demote": "demote", "stands": "stands:"}.get(one.verdict, "inconclusive:")
     return f"{said} {one.stem} {one.name} ({points(one.effect)} points on {one.cases_used} new cases)"

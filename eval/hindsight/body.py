@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from eval.ab.body import bounds, circumstances, diff_section, flips_section, points
+from eval.ab.figures import bounds, circumstances, points
+from eval.ab.folds import diff_section, flips_section
 from eval.hindsight.record import Report, Tested
 from eval.hindsight.run import ARMS
 from eval.ledger.report import Form

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from agents.texts.variants import name_of
+from eval.ab.figures import odds, points
 from eval.ledger.provenance import history
 from telemetry.edge.files import Repo
 
@@ -48,7 +49,7 @@ def effect(verdict: Mapping[str, Any]) -> str:
 def evidence(verdict: Mapping[str, Any]) -> str:
     """How sure, and on how much."""
     if isinstance(verdict.get("e_value"), int | float):
-        return f"{verdict['e_value']:.3g}:1 on {verdict.get('cases_used')} cases"
+        return f"{odds(verdict['e_value'])} on {verdict.get('cases_used')} cases"
     if isinstance(verdict.get("odds"), int | float):
         return f"{verdict['odds']:,.0f}:1 on {verdict.get('n')} days"
     if isinstance(verdict.get("upper_bound"), int | float):
@@ -61,4 +62,4 @@ def _stem(row: Mapping[str, Any]) -> str:
 
 
 def _points(value: object) -> str:
-    return f"{100 * value:+.1f}" if isinstance(value, int | float) else ""
+    return points(value) if isinstance(value, int | float) else ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eval.ab.figures import odds, points
 from meta.site.agents import Page, Results, agent_page, agent_row, case_pages, case_path, worth_map
 from meta.site.draw import gain
 from meta.site.facts import Facts
@@ -150,13 +151,13 @@ def _environment(facts: Facts) -> Environment:
     )
     made.filters |= {
         "share": _known(lambda value: f"{100 * value:.1f} %"),
-        "points": _known(lambda value: f"{100 * value:+.1f}"),
+        "points": _known(points),
         "signed": _known(lambda value: f"{value:+.3f}"),
         "usd": _known(
             lambda value: "$0" if value == 0 else f"${value:.4f}" if value < 0.01 else f"${value:.2f}"
         ),
         "ms": _known(lambda value: f"{value:,.0f} ms" if value >= 10 else f"{value:.1f} ms"),
-        "odds": _known(lambda value: f"{value:,.0f}:1" if value >= 10 else f"{value:.2g}:1"),
+        "odds": _known(odds),
         "known": _known(str),
         "plain": lambda text: clean(redact(str(text))),
     }

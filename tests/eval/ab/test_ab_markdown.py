@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from agents.texts.variants import Origin
-from eval.ab.body import FORM, VERDICTS, bounds, ruler, said
+from eval.ab.body import FORM, VERDICTS
 from eval.ab.body import body as body_of
+from eval.ab.figures import bounds, ruler, said
 from eval.ab.record import Report
 from meta.publish.contents import _outside_code, check_body
 from telemetry.edge.records import made
