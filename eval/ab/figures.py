@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eval.ab.record import Arm, Spend
@@ -36,11 +36,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def ruler(low: float, value: float, high: float, width: int = 36) -> str:
-    """An interval beside zero in characters: it survives e-mail."""
-    least, most = min(low, 0.0), max(high, 0.0)
-    pad = (most - least) * 0.06 or 1.0
-    least, most = least - pad, most + pad
+def ruler(low: float, value: float, high: float, width: int = 36, beside: Iterable[float] = ()) -> str:
+    """An interval beside zero in characters: it survives e-mail. Rulers that have to show `beside` have one scale."""
+    shown = (low, high, 0.0, *beside)
+    pad = (max(shown) - min(shown)) * 0.06 or 1.0
+    least, most = min(shown) - pad, max(shown) + pad
     marks = ["·"] * width
 
     def place(at: float) -> int:

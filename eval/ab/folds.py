@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from eval.ab.figures import across_families, bounds, odds, percent, points, said
-from eval.ab.record import Arm, Figures, Flip, Report, Test
-from telemetry.edge.text import Section, cell, code, details, fenced, table
+from eval.ab.figures import across_families, bounds, odds, percent, points, ruler, said
+from eval.ab.record import AgentChange, Arm, Figures, Flip, Report, Test
+from telemetry.edge.text import Section, cell, code, details, fenced, table, xychart
 
 MAX_FLIPS = 40  # of each kind, in the body; the report has all
 MAX_DIFF = 12_000
@@ -81,11 +82,29 @@ def _by_agent(arm: Arm) -> str:
         ]
         for agent, one in arm.agents.items()
     ]
+    drawn = f"\n\n{_side_by_side(arm.agents)}" if len(arm.agents) > 1 else ""
     rate = ""
     if arm.win_rate is not None:
         within = f"{arm.win_rate_low:.0%} .. {arm.win_rate_high:.0%}"
         rate = f" (win rate {arm.win_rate:.0%}, 95 % interval {within})"
-    return f"{table(titles, rows)}\n\nWins {arm.wins}, ties {arm.ties}, losses {arm.losses}{rate}."
+    return f"{table(titles, rows)}{drawn}\n\nWins {arm.wins}, ties {arm.ties}, losses {arm.losses}{rate}."
+
+
+def _side_by_side(agents: Mapping[str, AgentChange]) -> str:
+    """What a change does to each of several agents: as a chart, and as lines of characters where there is none."""
+    ends = [end for one in agents.values() for end in (one.ci_low, one.ci_high, 0.0)]
+    low, high = math.floor(100 * min(ends)), math.ceil(100 * max(ends))
+    bars = ", ".join(f"{100 * one.difference:z.1f}" for one in agents.values())
+    names = ", ".join(f'"{name}"' for name in agents)
+    chart = xychart(
+        "Points by agent", f"[{names}]", f'"points" {low} --> {high}', f"bar [{bars}]", sideways=True
+    )
+    wide = max(map(len, agents))
+    lines = (
+        f"{name:<{wide}} {ruler(one.ci_low, one.difference, one.ci_high, beside=ends)} {points(one.difference)}"
+        for name, one in agents.items()
+    )
+    return f"{chart}\n\n{fenced(chr(10).join(lines))}"
 
 
 def lost(test: Test, arm: Arm) -> Section:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from eval.ab.figures import bounds, circumstances, points
+from eval.ab.figures import bounds, circumstances, points, ruler
 from eval.ab.folds import diff_section, flips_section
 from eval.hindsight.record import Report, Tested
 from eval.hindsight.run import ARMS
 from eval.ledger.report import Form
 from telemetry.edge.files import REPORTS
 from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, table
+
+YOUR_TURN = (
+    "**Your turn:** merge it, or close it: then the text stays, and is asked about again when half as many cases more "
+    "have come in. On GitHub, `/ratchet explain <case>` in a comment shows one."
+)
 
 
 def body(report: Report) -> str:
@@ -22,6 +27,7 @@ def body(report: Report) -> str:
         *(part for one in report.fallen for part in _evidence(one)),
         Section(_all(report), 60, "the table of all back-tests"),
         Section(_method(report), 50, "how this was decided"),
+        Section(YOUR_TURN if report.fallen else "", 95),
     ]
     return fitting(sections, str(FORM.path))
 
@@ -29,7 +35,8 @@ def body(report: Report) -> str:
 def _screen(report: Report) -> str:
     asks = [line for one in report.fallen for line in _ask(one)]
     nothing = f"**Nothing to demote.** {len(report.tests)} promotion(s) tested again."
-    return first_screen(*(asks or [nothing]), circumstances(report.spend, report.metadata))
+    alert = "[!WARNING]" if asks else ""
+    return first_screen(alert, *(asks or [nothing]), circumstances(report.spend, report.metadata))
 
 
 def _ask(one: Tested) -> list[str]:
@@ -38,9 +45,9 @@ def _ask(one: Tested) -> list[str]:
         f"**Demote {code(one.stem)} {cell(one.name)}?** **{points(one.effect)} points** of score against the text "
         f"it replaced, on {one.cases_used} cases that came in since it was promoted on {cell(one.promoted_on)} "
         f"(95 % interval {bounds(one.ci_low, one.ci_high)}){promised}.",
+        code(ruler(one.ci_low, one.effect, one.ci_high)),
         f"**If you merge:** {code(one.prompt)} is {code(one.replaced_sha256[:7])} again, the text before, from tonight "
-        "on. **If you close it:** it stays, and is asked again when half as many cases more have come in. "
-        "**To undo:** revert this commit.",
+        "on. **To undo:** revert this commit.",
     ]
 
 

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 from eval.ledger.report import Form
 from meta.worth.record import Agent, Report, Rule
 from telemetry.edge.files import REPORTS, Repo
-from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, some, table
+from telemetry.edge.text import (
+    Section,
+    cell,
+    code,
+    details,
+    first_screen,
+    fitting,
+    some,
+    table,
+    xychart,
+)
 
 if TYPE_CHECKING:
     from agents.domain import Column
@@ -166,9 +176,10 @@ def chart(title: str, values: Sequence[float], floor: float) -> str:
     low, high = min([*values, floor, 0.0]), max([*values, floor]) or 0.1
     low, high = math.floor(100 * low) / 100, math.ceil(100 * high) / 100  # a curve stays within its axis
     lines = (", ".join(f"{value:z.3f}" for value in row) for row in (values, [floor] * len(values)))
-    drawn = "\n".join(f"    line [{line}]" for line in lines)
-    axis = f'    x-axis "oldest to newest" 1 --> {len(values)}\n    y-axis "reward" {low:.2f} --> {high:.2f}'
-    return fenced(f'xychart-beta\n    title "{title}"\n{axis}\n{drawn}', "mermaid")
+    up = f'"reward" {low:.2f} --> {high:.2f}'
+    return xychart(
+        title, f'"oldest to newest" 1 --> {len(values)}', up, *(f"line [{line}]" for line in lines)
+    )
 
 
 def _evidence(row: Agent, rule: Rule) -> str:

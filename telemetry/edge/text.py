@@ -192,6 +192,13 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) 
     return "\n".join([f"| {' | '.join(titles)} |", f"|{rule}", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
+def xychart(title: str, across: str, up: str, *series: str, sideways: bool = False) -> str:
+    """A chart that GitHub draws: its two axes and its series (`line [1, 2]`, `bar [1, 2]`) in the words of Mermaid."""
+    head = f'xychart-beta{" horizontal" * sideways}\n    title "{title}"'
+    lines = [head, f"x-axis {across}", f"y-axis {up}", *series]
+    return fenced("\n    ".join(lines), "mermaid")
+
+
 def details(summary: str, text: str) -> str:
     """A part that is folded until someone wants it; `summary` is any text: GitHub renders no Markdown there."""
     line = _harmless(" ".join(clean(summary).split())).replace("[", "&#91;").replace("]", "&#93;")

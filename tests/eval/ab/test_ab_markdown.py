@@ -85,6 +85,21 @@ def test_an_interval_can_be_seen_in_an_e_mail(low: float, value: float, high: fl
         assert drawn.index("0") < drawn.index("├") < drawn.index("●") < drawn.index("┤")
 
 
+def test_what_a_change_does_to_several_agents_is_drawn_on_one_scale(report: dict[str, Any]) -> None:
+    several = copy.deepcopy(report)
+    arm = next(arm for arm in several["tests"][0]["arms"] if arm["promoted"])
+    (own,) = arm["agents"].values()
+    arm["agents"] |= {"other_agent": own | {"difference": -0.054, "ci_low": -0.11, "ci_high": 0.02}}
+    assert "xychart" not in body(report)  # one agent's figures stand on the first screen
+    shown = body(several)
+    chart = next(part for part in re.findall("```mermaid\n(.*?)```", shown, re.DOTALL))
+    assert f"bar [{100 * own['difference']:.1f}, -5.4]" in chart and '["solver", "other_agent"]' in chart
+    least, most = map(int, re.findall(r'"points" (-?\d+) --> (\d+)', chart)[0])
+    assert least <= -11 and most >= 100 * own["ci_high"]
+    rulers = re.findall(r"^(?:solver|other_agent) +(\S+) [-+]", shown, re.MULTILINE)
+    assert len(rulers) == 2 and len({one.index("0") for one in rulers}) == 1
+
+
 @pytest.mark.parametrize(
     ("preview", "shown"),
     [
