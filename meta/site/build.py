@@ -120,7 +120,7 @@ def _narrowest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def _sentence(facts: Facts) -> str:
     """The night in one sentence."""
     if facts.last_night is None:
-        return "Nothing has been measured yet: run make night."
+        return "Nothing has been measured yet."
     nights = [line for line in facts.lines if line.run_type == "night"]
     steps = nights[-1].summary.get("steps") if nights else None
     failed = [name for name, one in (steps or {}).items() if one.get("status") in ("failed", "stopped")]

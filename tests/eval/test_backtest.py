@@ -75,13 +75,10 @@ def test_a_promotion_that_is_no_better_on_new_cases_is_taken_back(
     assert (decision.before_sha256, decision.after_sha256) == (sha256(NEW), sha256(OLD))
     assert decision.verdict["promotion"] == str(promotion)
     body = (root / FORM.markdown).read_text()
-    assert (
-        body.startswith("> [!WARNING]\n> **Demote `solver` B ")
-        and "cases that came in since it was promoted" in body
-    )
-    assert (
-        f"> `{ruler(test['ci_low'], test['effect'], test['ci_high'])}`\n" in body
-    )  # where no chart is drawn
+    assert body.startswith("> [!WARNING]\n> **Demote `solver` B ")
+    assert "cases that came in since it was promoted" in body
+    drawn = ruler(test["ci_low"], test["effect"], test["ci_high"])  # for where no chart is
+    assert f"> `{drawn}`\n" in body
     assert body.rstrip().splitlines()[-1].startswith("**Your turn:**")
     assert run(root)["tests"] == []  # what was taken back is no promotion any more
 

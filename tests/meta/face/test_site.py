@@ -181,6 +181,9 @@ def test_an_empty_repository_has_a_site_too(tmp_path: Path) -> None:
     index = (built(root) / "index.html").read_text(encoding="utf-8")
     assert "Nothing has been measured yet" in index
     assert "$0" not in index  # not measured is a dash
+    assert "coffee" not in index  # not a night has passed that could leave nothing to do
+    agent = (root / "site/agents/flood_watch.html").read_text(encoding="utf-8")
+    assert "Not measured yet." in agent and "<dd>none" not in agent
 
 
 def test_a_night_that_failed_says_which_step(tmp_path: Path) -> None:
