@@ -159,6 +159,7 @@ def _environment(facts: Facts) -> Environment:
         "ms": _known(lambda value: f"{value:,.0f} ms" if value >= 10 else f"{value:.1f} ms"),
         "odds": _known(odds),
         "known": _known(str),
+        "counted": lambda number, what: f"{number:,} {what}{'s' * (number != 1)}",
         "plain": lambda text: clean(redact(str(text))),
     }
     made.globals |= {

@@ -164,7 +164,7 @@ def span(
     title: str, low: float, value: float, high: float, mark: float | None, ends: Ends = (0, 1)
 ) -> Markup:
     """A value between two ends with its interval, and another one to compare it with."""
-    x = Scale(*ends, 2, 98)
+    x = Scale(*ends, 5, 95)  # a dot at either end is a whole one
     other = "" if mark is None else f'<path class="goal" d="M{x(mark)},2V16"/>'
     reach = f'<path class="rule" d="M2,9H98"/>{other}<path class="reach" d="M{x(low)},9H{x(high)}"/>'
     return _small("span", 100, 18, title, reach + _dot(x(value), 9, 4))
