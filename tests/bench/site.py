@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -25,16 +26,17 @@ def main() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         _crowd(root)
-        start = time.perf_counter()
+        start, before = time.perf_counter(), os.times()
         command = [sys.executable, "-m", "meta.dashboard", "--root", folder, "--quiet"]
         subprocess.run(command, cwd=REPOSITORY, check=True)
-        taken = time.perf_counter() - start
+        taken, after = time.perf_counter() - start, os.times()
+        cpu = sum(after[2:4]) - sum(before[2:4])  # of the child, whatever else the machine does
         sizes = {page: page.stat().st_size for page in (root / "site").rglob("*.html")}
         heaviest = max(sizes, key=lambda page: sizes[page])
         name, most = heaviest.relative_to(root / "site"), sizes[heaviest]
     what = f"{len(sizes):,} pages of {AGENTS:,} agents, {NIGHTS} nights, start-up included"
     return [
-        Row(what, f"{taken:.1f} s", "", "", f"<= {TARGET_S:g} s", taken <= TARGET_S),
+        Row(what, f"{taken:.1f} s; {cpu:.1f} s of CPU", "", "", f"<= {TARGET_S:g} s", taken <= TARGET_S),
         Row(
             f"the heaviest of them, {name}",
             f"{most:,} bytes",
