@@ -20,13 +20,15 @@ from typing import Any
 from telemetry.edge.files import write_atomic, write_json
 from tests.worlds import night_checkout, world
 from tests.worlds.browser import open_browser
-from tests.worlds.github_page import WIDTH, page
+from tests.worlds.github_page import page
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 IMAGES = REPOSITORY / ".github/images"
 FINGERPRINT = IMAGES / "pictures.json"
 BODY = ("meta/prompt-ab-champion", "meta/reports/ab_test_report.md")
-OVERVIEW_HEIGHT = 900
+# Narrow, because they stand side by side in the README, at half its width: their text has to be read there.
+OVERVIEW = {"width": 760, "height": 1032}
+BODY_WIDTH = 660
 COLOURS = 128
 
 _LABEL = re.compile(r"<(h1|h2|th|dt|figcaption)[^>]*>(.*?)</\1>", re.DOTALL)
@@ -66,15 +68,15 @@ def _night(root: Path) -> None:
 
 
 def _draw(browser: Any, root: Path) -> None:
-    tab = browser.new_page(viewport={"width": 1200, "height": OVERVIEW_HEIGHT}, device_scale_factor=1.5)
+    tab = browser.new_page(viewport=OVERVIEW, device_scale_factor=1.5)
     tab.goto((root / "site/index.html").as_uri())
     _keep(tab.screenshot(), "site.png")
     text = world.git(root, "show", ":".join(BODY))
     write_atomic(root / "body.html", page(text))
-    tab = browser.new_page(viewport={"width": WIDTH, "height": 900}, device_scale_factor=1.5)
+    tab = browser.new_page(viewport={"width": BODY_WIDTH, "height": 900}, device_scale_factor=1.5)
     tab.goto((root / "body.html").as_uri())
     end = tab.evaluate("document.querySelector('details').getBoundingClientRect().top")
-    _keep(tab.screenshot(clip={"x": 0, "y": 0, "width": WIDTH, "height": end}), "body.png")
+    _keep(tab.screenshot(clip={"x": 0, "y": 0, "width": BODY_WIDTH, "height": end}), "body.png")
 
 
 def _keep(png: bytes, name: str) -> None:
