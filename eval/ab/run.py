@@ -87,7 +87,9 @@ class Comparison:
         self.first = self.match.rounds + 1  # the round that tonight begins or goes on with
         nightly = settings.rounds if plan.deterministic else settings.trials
         if len(self.units) < settings.min_cases:
-            nightly = max(0, 1 - self.match.rounds)  # it cannot decide: one round in all, for a person to look at
+            nightly = max(
+                0, 1 - self.match.rounds
+            )  # it cannot decide: one round in all, for a person to look at
         self.last = min(self.first + nightly - 1, settings.rounds)
         self._turns = deque(
             (number, unit)
