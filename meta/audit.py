@@ -220,7 +220,11 @@ def audit(repo: Repo) -> list[Finding]:
         if not (repo / texts.folder).is_dir():
             findings.append(Finding(prompt, True, "never contested: it has no variants"))
             continue
-        live = sha256((repo / prompt).read_text(encoding="utf-8"))
+        try:
+            live = sha256((repo / prompt).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as problem:
+            findings.append(Finding(prompt, False, f"cannot be read: {problem}"))
+            continue
         findings.append(_champion(prompt, live, sound, texts.origin(live)))
     findings += [
         Finding(spec.name, True, f"asks {spec.model} by {by}")

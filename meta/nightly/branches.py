@@ -18,7 +18,7 @@ from meta.pulls.closed import live, refused, undone
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH, Repo, read_again, write_json
 from telemetry.edge.git import GitRefused, commit_of, git
-from telemetry.edge.records import load_json
+from telemetry.edge.records import load_json, plain
 
 LEFT: Final = SCRATCH / "night" / "branches.json"
 NAME, MAIL = "Ratchet", "ratchet@localhost"  # who commits on these branches, whoever the author is
@@ -98,7 +98,11 @@ def _left(root: Path) -> dict[str, Any]:
     try:
         rows = load_json(read_again(root / LEFT))
         return {
-            str(name): {"commit": str(row["commit"]), "claims": row["claims"]} for name, row in rows.items()
+            str(name): {
+                "commit": str(row["commit"]),
+                "claims": [plain(Claim(**one)) for one in row["claims"]],
+            }
+            for name, row in rows.items()
         }
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}

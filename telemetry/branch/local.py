@@ -7,6 +7,7 @@ segments have been looked at is remembered only to save work.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -43,6 +44,7 @@ def state(repo: Repo) -> State:
     """What is remembered of earlier pulls and pushes; nothing stands on it, so a broken file is none."""
     try:
         found = load_json((repo / STATE).read_bytes())
+        json.dumps(found, ensure_ascii=False).encode()  # half a character is no name
         return State(**{name: tuple(map(str, value)) for name, value in found.items()})
     except (OSError, ValueError, TypeError, AttributeError):
         return State()

@@ -117,6 +117,11 @@ def test_an_unrecorded_hand_edit_is_found_and_a_recorded_one_is_listed_as_such(
     assert finding.explained and finding.why.startswith("hand edit, recorded")
 
 
+def test_a_prompt_that_nobody_can_read_is_unexplained(checkout: Path) -> None:
+    (checkout / PROMPT).write_bytes(b"\xff\xfe")
+    assert unexplained(checkout) == [PROMPT]
+
+
 def test_a_champion_swapped_after_its_decision_is_found(checkout: Path) -> None:
     promote(checkout, "a better text\n")
     (checkout / PROMPT).write_text("slipped in\n")

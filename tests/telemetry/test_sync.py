@@ -17,7 +17,7 @@ from telemetry.branch.remote import BRANCH, DataBranch, login
 from telemetry.branch.segments import Segment
 from telemetry.edge import cli
 from telemetry.edge.errors import Stopped
-from telemetry.edge.files import SEALED, Repo
+from telemetry.edge.files import SEALED, Repo, write_atomic
 from telemetry.edge.lock import only_one
 from tests.worlds import data_branch as world
 from tests.worlds.data_branch import agents, clone, git, killed_at, measure, segments
@@ -174,6 +174,16 @@ def rows_on(remote: Path, home: Path) -> list[str]:
             local.merge(apart, branch, [one])
             found += agents(apart.root)
     return sorted(found)
+
+
+@pytest.mark.parametrize(
+    "kept", ["[", '{"pushed": "x", "other": []}', '{"pushed": ["\\ud800"]}', '{"segments": 3}']
+)
+def test_a_broken_memory_of_earlier_syncs_is_none(tmp_path: Path, remote: Path, kept: str) -> None:
+    one = clone(tmp_path, "one")
+    write_atomic(one / local.STATE, kept)
+    assert local.state(Repo(one)) == local.State()
+    pull(one)
 
 
 def test_two_syncs_at_once_do_not_mix(tmp_path: Path, remote: Path) -> None:

@@ -71,7 +71,9 @@ def _work(
     os.setpgid(0, 0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(said, 2)
-    sys.stdout, sys.stderr = (open(file, "w", buffering=1, closefd=False) for file in (1, 2))  # noqa: SIM115
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+    # As Python opens it: whatever an error says can be told.
+    sys.stderr = open(2, "w", buffering=1, closefd=False, errors="backslashreplace")  # noqa: SIM115
     code = CRASHED
     try:
         if at_step is not None:

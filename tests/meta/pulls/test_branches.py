@@ -10,11 +10,11 @@ import pytest
 from eval.ab_testing import main as ab_test
 from eval.ledger.refusals import refusals
 from meta import pull_requests
-from meta.nightly.branches import record_refused
+from meta.nightly.branches import LEFT, record_refused
 from meta.nightly.stage import Stage
 from telemetry.edge import cli
 from telemetry.edge.files import Repo
-from tests.worlds import night_checkout
+from tests.worlds import night_checkout, world
 from tests.worlds.night_checkout import PROMPT, git
 
 BRANCH = "meta/prompt-ab-champion"
@@ -47,6 +47,12 @@ def test_a_branch_deleted_unmerged_is_not_tested_again(
     assert record_refused(Repo(checkout)) == []
     ab_test(["--root", str(checkout), "--dry-run"])
     assert "B: not run, refused" in capsys.readouterr().out
+
+
+def test_a_broken_memory_of_branches_is_none(checkout: Path) -> None:
+    for kept in ("[", '{"ab_champion": {"commit": "c", "claims": ["x"]}}', '{"ab_champion": {"claims": []}}'):
+        world.put(checkout, LEFT, kept)
+        assert record_refused(Repo(checkout)) == []
 
 
 @pytest.mark.parametrize("how", [("--no-ff",), ("--squash",)])
