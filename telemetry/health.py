@@ -172,7 +172,6 @@ def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _private(repo: Repo, rows: Iterable[Mapping[str, Any]], since: datetime) -> Check:
     """What should have been redacted: in rows, and in the texts that are here."""
-    from telemetry import texts
     from telemetry.read import sealed_texts
 
     bad = sum(_leaks(json.dumps(row, default=str, ensure_ascii=False)) for row in rows)
@@ -180,7 +179,7 @@ def _private(repo: Repo, rows: Iterable[Mapping[str, Any]], since: datetime) -> 
     bad += sum(_leaks(text) for _, text in sealed_texts.rows(recent))
     for path in sealed_texts.logs(repo):
         with path.open("rb") as log:
-            bad += sum(_leaks(found["text"]) for line in log if (found := texts.parse(line)))
+            bad += sum(_leaks(line.decode("utf-8", "replace")) for line in log)  # also in one that is no text
     return Check(
         "privacy_violations", bad, "0", bad == 0, "" if bad == 0 else f"{bad} rows or texts hold a secret"
     )

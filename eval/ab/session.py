@@ -273,9 +273,9 @@ def run_url() -> dict[str, str]:
 
 
 def _remembered(repo: Repo, report: Report, board: Board) -> dict[str, Any] | None:
-    """One line of history for every set of comparisons, once, if a model was really called for it."""
+    """One line of history for every set of comparisons, once, if anything was measured for it."""
     ran = board.finished.values()
-    if not any(trial.counted and trial.turns for trial in ran):
+    if not any(trial.counted for trial in ran):
         return None
     found = compared(report)
     if all(trial.resumed for trial in ran):

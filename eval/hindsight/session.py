@@ -165,8 +165,8 @@ def _kept(one: Tested) -> dict[str, Any]:
 
 
 def _remembered(repo: Repo, report: Report, played: Played) -> dict[str, Any] | None:
-    """One line of history, once, if a model was really called: the same cases are not asked again tomorrow."""
-    ran = [trial for trial in played.trials if trial.counted and trial.turns]
+    """One line of history, once, if anything was measured: the same cases are not asked again tomorrow."""
+    ran = [trial for trial in played.trials if trial.counted]
     told = plain([_kept(one) for one in report.tests if one.verdict != "inconclusive"])
     again = all(trial.resumed for trial in ran)
     if not ran or (again and any(line.listed("tests") == told for line in history(repo, "backtest"))):

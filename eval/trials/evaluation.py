@@ -193,9 +193,10 @@ class _Run:
         self.prompts, self.git, self.started = PromptSet(repo), GitState(repo), time.monotonic()
         noise = options.ask.offline_noise
         self.skipped: dict[str, str] = {}
+        self.named = {target.spec.name for target in targets if target.spec.eval_suite}
         self.kinds: dict[str, set[str | None]] = {}  # of errors, by agent
         self.resumed: Counter[str] = Counter()
-        self.all_counted, self.asked_any, self.anything_new = True, False, False
+        self.all_counted, self.measured, self.anything_new = True, False, False
         self.asked = {"split": options.split, "trials": options.trials, "offline_noise": noise}
 
     def skip_unknown(self) -> None:
@@ -225,8 +226,9 @@ class _Run:
         self.kinds.setdefault(trial.agent, set()).add(trial.error_kind)
         self.resumed[trial.agent] += trial.resumed
         self.all_counted &= trial.counted
-        if trial.counted and trial.turns:
-            self.asked_any, self.anything_new = True, self.anything_new or not trial.resumed
+        # A callable that no manifest names is told of only where it cost the call of a model.
+        if trial.counted and (trial.turns or trial.agent in self.named):
+            self.measured, self.anything_new = True, self.anything_new or not trial.resumed
 
     def about(self, model: Mapping[str, Any]) -> dict[str, Any]:
         """Everything that a trial's outcome may depend on: if any of it changes, a journal starts afresh."""
@@ -256,7 +258,7 @@ class _Run:
         done = Evaluation(
             tuple(self._evaluated(target, find) for target in graded), stopped, dict(self.skipped)
         )
-        if self.whole and self.asked_any and (self.anything_new or not self._told(journal)):
+        if self.whole and self.measured and (self.anything_new or not self._told(journal)):
             self._remember(done, journal)
         return done
 

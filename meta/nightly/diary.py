@@ -56,7 +56,10 @@ class Diary:
         self._root, self._digest = root, digest
         self.results: dict[str, Result] = {}
         self.since: float | None = None  # when the night began that the history does not tell yet
-        self._line = ""  # what the history is being told
+        self._line, self.killed = (
+            "",
+            False,
+        )  # what the history is being told; whether this goes on with such a night
         try:
             kept = load_json(self._path.read_bytes())
             self.since, self._line = kept.get("since"), str(kept.get("line") or "")
@@ -71,8 +74,9 @@ class Diary:
         """When this night began: now, or earlier if it was killed since."""
         if self._line:  # killed when it was all but told
             self.tell(self._line)
-        if not is_number(self.since) or not 0 <= started - self.since < 86_400:
-            self.since = started
+        before, self.since = self.since, started
+        if before is not None and is_number(before) and 0 <= started - before < 86_400:
+            self.since, self.killed = before, True
         self._keep()
         return self.since
 
@@ -82,7 +86,7 @@ class Diary:
         self._keep()
 
     def tell(self, line: str) -> None:
-        """Tell the history of this night, once, however often it is killed meanwhile; nothing if nothing was asked."""
+        """Tell the history of this night, once, however often it is killed meanwhile; nothing if nothing was done."""
         if line:
             self._line = line
             self._keep()

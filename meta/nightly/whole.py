@@ -55,13 +55,14 @@ def whole_night(given: Repo, args: argparse.Namespace, options: Sequence[str]) -
             shown.say(foreseen)
             shown.say(note)
             results = run_night(night, stage, diary.results, shown.start, on_end, tonight)
-    spent = spent_since(repo, started)
-    diary.tell(line_of(repo, manifest, results, spent, git_state, args.seed) if spent["calls"] else "")
-    if not all(result.again for result in results) or not (repo / SITE).exists():
+    spent, news = spent_since(repo, started), not all(result.again for result in results)
+    told = news or diary.killed
+    diary.tell(line_of(repo, manifest, results, spent, git_state, args.seed) if told else "")
+    if news or not (repo / SITE).exists():
         call("meta.dashboard", ["--root", str(repo.root)])  # it shows this night too, so it is no step of it
     if args.json:
-        told = {"steps": [asdict(result) for result in results], "spent": spent, "not_part": changed}
-        print(json.dumps(told))
+        steps_told = [asdict(result) for result in results]
+        print(json.dumps({"steps": steps_told, "spent": spent, "not_part": changed}))
     shown.finish(results, spent, applied=args.apply, note=note)
     cli.job_summary(markdown(results, spent))
     endings = {result.status for result in results}

@@ -54,6 +54,11 @@ def test_every_step_of_the_night_comes_through(night: Night) -> None:
     assert {name: step["status"] for name, step in night[1].items() if step["status"] != "done"} == {}
 
 
+def test_the_history_tells_of_it_although_no_model_was_asked(night: Night) -> None:
+    lines = (night[0] / "eval/history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["run_type"] for line in lines] == ["eval", "ab_test", "proposals", "night"]
+
+
 def test_agents_are_replayed_over_the_days_of_the_file(night: Night) -> None:
     rows = [row for row in world.rows(night[0], "run") if row["source"] == "replay"]
     assert len(rows) == 3 * helpdesk.DAYS

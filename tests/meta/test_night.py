@@ -229,8 +229,9 @@ def test_a_night_that_was_killed_is_told_once_and_from_its_beginning(root: Path)
     assert Diary(root, {}).begin(1000.0) == 1000.0
     again = Diary(root, {})
     assert again.begin(5000.0) == 1000.0, "what was asked before it was killed is this night's too"
+    assert again.killed and not Diary(root, {"head": "another"}).killed
     again.tell("")
-    assert Diary(root, {}).begin(9000.0) == 9000.0, "nothing was asked: there is nothing to tell"
+    assert Diary(root, {}).begin(9000.0) == 9000.0, "nothing was done: there is nothing to tell"
     for appended in (False, True):  # killed before the line was appended, and after
         dying = Diary(root, {})
         dying.begin(9000.0)
