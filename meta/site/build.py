@@ -13,6 +13,7 @@ from meta.site.facts import Facts
 from meta.site.pictures import chart, promotions
 from meta.site.prompts import prompt_page, test_page, told
 from meta.site.recorded import kinds_that_fail
+from telemetry.branch.remote import BRANCH
 from telemetry.edge.files import MANIFEST
 from telemetry.edge.text import clean, redact
 
@@ -165,11 +166,23 @@ def _environment(facts: Facts) -> Environment:
     made.globals |= {
         "facts": facts,
         "source": _source(facts),
+        "record": _record(facts),
         "case_path": case_path,
         "beside_zero": gain,
         "manifest_path": str(MANIFEST),
     }
     return made
+
+
+def _record(facts: Facts) -> Callable[[str, str], str]:
+    """The address of what was measured: on the data branch, else beside the site; empty where there is none."""
+
+    def address(path: str, up: str) -> str:
+        if facts.url:
+            return f"{facts.url}/tree/{BRANCH}"
+        return f"{up}../{path}" if (facts.repo / path).is_file() else ""
+
+    return address
 
 
 def _known(shown: Callable[[Any], str]) -> Callable[[Any], str]:

@@ -84,6 +84,17 @@ def test_the_overview_shows_what_waits_most_consequential_first(site: Path) -> N
     assert "offline model" in text
 
 
+def test_on_github_figures_lead_to_the_data_branch_and_changes_to_their_pull_request(
+    lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/agents")
+    site = built(lived, tmp_path)
+    at = "https://github.com/somebody/agents"
+    overview = (site / "index.html").read_text(encoding="utf-8")
+    assert f'href="{at}/pulls?q=is%3Aopen%20head%3Ameta/prompt-ab-champion"' in overview
+    assert f'href="{at}/tree/telemetry-data"' in (site / "tests.html").read_text(encoding="utf-8")
+
+
 def test_a_merged_change_no_longer_waits(lived: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     world.git(lived, "clone", "-q", str(lived), str(clone))
