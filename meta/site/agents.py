@@ -154,8 +154,9 @@ def case_pages(facts: Facts, agent: str, result: Mapping[str, Any]) -> Iterator[
 
 
 def _cases(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The graded cases of a result, in the order of its pages."""
-    return [one for one in result.get("results") or () if isinstance(one, dict)]
+    """The graded cases of a result, in the order of its pages: who looks for what failed finds it on the first."""
+    found = [one for one in result.get("results") or () if isinstance(one, dict)]
+    return sorted(found, key=lambda one: one.get("ok") is not False)
 
 
 def _why(case: Mapping[str, Any]) -> str:

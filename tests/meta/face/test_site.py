@@ -18,6 +18,7 @@ from meta import audit, dashboard
 from meta.pulls.morning import spent
 from meta.retirement import retire_candidates
 from meta.site import build, draw
+from meta.site.agents import agent_page, case_pages
 from meta.site.facts import gather
 from meta.site.pictures import by_night
 from telemetry.edge.files import HISTORY, working_in
@@ -171,6 +172,16 @@ def test_evidence_whose_suite_was_changed_is_not_drawn(lived: Path, tmp_path: Pa
 def test_a_case_shows_what_was_asked_and_answered_in_full(site: Path) -> None:
     page = (site / "cases/watcher.html").read_text(encoding="utf-8")
     assert "<dt>Asked</dt>" in page and "<dt>Answer</dt>" in page
+
+
+def test_cases_that_failed_come_first_however_many_pages_there_are(lived: Path) -> None:
+    with working_in(lived) as repo:
+        facts = gather(repo)
+        result = {"results": [{"id": str(number), "ok": number % 10 > 0} for number in range(400)]}
+        first, *_ = case_pages(facts, "watcher", result)
+        assert [case.ok for case in first[2]["cases"]] == [False] * 40 + [True] * 110
+        page = agent_page(facts, facts.manifest.agents[0], {}, result)
+    assert {at for at, *_ in page["failing"]} == {"cases/watcher.html"}
 
 
 def test_old_figures_carry_a_red_banner(lived: Path, site: Path, tmp_path: Path) -> None:
