@@ -179,10 +179,20 @@ def _private(repo: Repo, rows: Iterable[Mapping[str, Any]], since: datetime) -> 
     bad += sum(_leaks(text) for _, text in sealed_texts.rows(recent))
     for path in sealed_texts.logs(repo):
         with path.open("rb") as log:
-            bad += sum(_leaks(line.decode("utf-8", "replace")) for line in log)  # also in one that is no text
+            bad += sum(_leaks(_said(line)) for line in log)
     return Check(
         "privacy_violations", bad, "0", bad == 0, "" if bad == 0 else f"{bad} rows or texts hold a secret"
     )
+
+
+def _said(line: bytes) -> str:
+    """The text on a line of their log, whatever name it goes by; a line that is none is searched as it stands."""
+    import orjson
+
+    try:
+        return str(orjson.loads(line)["text"])
+    except (ValueError, KeyError, TypeError):
+        return line.decode(errors="replace")
 
 
 def _leaks(text: str) -> bool:
