@@ -24,6 +24,19 @@ PICTURES: Final = {
     "latency_by_agent": ("latency_by_agent.png", "no run has a latency"),
 }
 NO_RUNS: Final = "no runs logged yet"
+# Numbers for names, in their order: numpy takes longer to tell names apart than the engine to read them.
+_OWNERS_SQL: Final = """
+create temp table owners as
+select
+    agent, row_number() over (order by agent) - 1 as owner, count(*) as runs,
+    arg_max(version, row(ts, event_id)) filter (where reward is not null) as newest
+from drawn group by agent
+"""
+# Never two scoring versions in one mean: each agent's newest is drawn.
+_DRAWN_SQL: Final = """
+select owner, ts, latency, cost_usd, case when version = newest then reward end as reward
+from drawn join owners using (agent) order by ts, event_id
+"""
 ASKED: Final = (
     *("event_id", "agent", "source", "ts", "as_of"),
     *("latency_ms", "cost_usd", "reward", "scoring_version"),
@@ -69,24 +82,19 @@ def load(repo: Repo, window: Window) -> list[Series]:
             runs = f"{runs} where hash(event_id) % {every} = 0 union all {kept}"
         production = f"source in ({', '.join(map(quoted, FIELD))})"
         real = con.execute(f"select 1 from ({runs}) where {production} limit 1").fetchone()
-        found = con.execute(
-            "select agent, coalesce(try_cast(as_of as timestamp), ts) as ts, latency_ms / 1000 as latency, cost_usd,"
-            f" case when {production} then reward end as reward, scoring_version from ({runs})"
-            f" where {production if real and window.source is None else 'true'} order by 2, event_id"
-        ).fetchnumpy()
-    agents = np.asarray(found["agent"], dtype=str)
-    if not len(agents):
+        con.execute(
+            "create temp table drawn as select agent, event_id, coalesce(try_cast(as_of as timestamp), ts) as ts,"
+            f" latency_ms / 1000 as latency, cost_usd, case when {production} then reward end as reward,"
+            f" coalesce(scoring_version, '') as version from ({runs})"
+            f" where {production if real and window.source is None else 'true'}"
+        )
+        con.execute(_OWNERS_SQL)
+        names, counts = con.execute("select agent, runs from owners order by owner").fetchnumpy().values()
+        found = con.execute(_DRAWN_SQL).fetchnumpy()
+    if not len(names):
         return []
-    ts = found["ts"].astype("datetime64[ms]")
-    reward = _floats(found["reward"])
-    names, owner, counts = np.unique(agents, return_inverse=True, return_counts=True)
-    # Never two scoring versions in one mean: each agent's newest is drawn.
-    _, version = np.unique(np.ma.filled(found["scoring_version"], "").astype(str), return_inverse=True)
-    rewarded = np.flatnonzero(~np.isnan(reward))
-    newest = np.zeros(len(names), dtype=int)
-    newest[owner[rewarded]] = rewarded  # in order of time: the last one stays
-    reward[version != version[newest[owner]]] = np.nan
-    values = (_floats(found["latency"]), _floats(found["cost_usd"]), reward)
+    ts, owner = found["ts"].astype("datetime64[ms]"), found["owner"]
+    values = [_floats(found[name]) for name in ("latency", "cost_usd", "reward")]
 
     def series(name: str, colour: str, marker: str, own: Any) -> Series:
         latency, cost, earned = (value[own] for value in values)
