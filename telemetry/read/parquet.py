@@ -17,6 +17,8 @@ from telemetry.read.store import LINE_BUFFER, ONCE, memory_limit
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+# Up to which whole numbers are doubles, too; itself one, as Python compares numbers of one kind faster.
+EXACT: Final = 2.0**53
 ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips by group
 
 
@@ -75,7 +77,7 @@ def _fit(event: dict[str, Any]) -> _Form | None:
     form = _form(tuple(event), tuple(map(type, event.values())))
     for name in form.numbers if form else ():
         value = event[name]
-        if not (-(2**53) <= value <= 2**53 if type(value) is int else isfinite(value)):
+        if not -EXACT <= value <= EXACT and (type(value) is int or not isfinite(value)):
             return None
     return form
 
