@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, replace
+from dataclasses import fields, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge.files import Repo, write_atomic
@@ -31,6 +32,7 @@ FILE: Final = days.PLACE / "total.json"
 KEYS: Final = days.PLACE / "total.keys.parquet"
 FEW: Final = 7  # days that are added each time; with more of them it is kept anew
 _FORM: Final = f"{cells.FOLDED_SQL}{field.WHOLE_SQL}{field.WINDOW}"  # whoever sums up otherwise starts over
+_values: Final = attrgetter(*(one.name for one in fields(Cell)))  # no copies, as `astuple` makes
 
 
 @frozen
@@ -108,11 +110,11 @@ def _plain(repo: Repo, names: frozenset[str], total: Total) -> dict[str, Any]:
         "days": sorted(names),
         "keys": days.name_of("keys", [repo / KEYS]),
         "by": {
-            level: {name: [astuple(cell) for cell in own] for name, own in known.items()}
+            level: {name: [_values(cell) for cell in own] for name, own in known.items()}
             for level, known in total.by.items()
         },
         "latency": total.latency,
-        "earned": {agent: astuple(own) for agent, own in total.earned.items()},
+        "earned": {agent: (own.version, own.days, own.seen) for agent, own in total.earned.items()},
     }
 
 
