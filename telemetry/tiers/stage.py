@@ -8,7 +8,6 @@ until its share is done: no other seal begins before.
 from __future__ import annotations
 
 import io
-import multiprocessing
 import os
 import shutil
 import signal
@@ -102,6 +101,8 @@ class _SplitOff:
     """A process that stages a share."""
 
     def __init__(self, log: IO[bytes], share: tuple[int, int], today: str, staging: Path, name: str) -> None:
+        import multiprocessing
+
         self.name = name
         split = multiprocessing.get_context("fork")  # it has the log and the lock as they are here
         self._told, telling = split.Pipe(duplex=False)
