@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Any
 
 
 class Flight:
@@ -50,30 +49,20 @@ class Pace:
         self._flying -= 1
         self._wake()
 
-    @asynccontextmanager
-    async def limited(self, flight: Flight, limit_s: float, hard_s: float | None) -> AsyncIterator[None]:
+    def limited(self, flight: Flight, limit_s: float, hard_s: float | None) -> Limit:
         """Send inside the block: TimeoutError when its time is over, at the latest after `hard_s`."""
         self._count += 1
         now = self._loop.time()
         flight.number, flight.sent = self._count, now
-        last = None if hard_s is None else now + hard_s
+        return Limit(self, flight, limit_s, None if hard_s is None else now + hard_s)
 
-        def due() -> float:
-            ends = max([now, *(when for number, when in self._answers if number < flight.number)]) + limit_s
-            return ends if last is None else min(ends, last)
-
-        def look() -> None:
-            if due() > self._loop.time():
-                timers.append(self._loop.call_at(due(), look))
-            else:
-                clock.reschedule(self._loop.time())
-
-        async with asyncio.timeout(None) as clock:
-            timers = [self._loop.call_at(due(), look)]
-            try:
-                yield
-            finally:
-                timers[-1].cancel()
+    def ends(self, flight: Flight, limit_s: float) -> float:
+        """When its time is over, as things are."""
+        began = flight.sent
+        for number, when in self._answers:
+            if number < flight.number and when > began:
+                began = when
+        return began + limit_s
 
     def answered(self, flight: Flight, limit_s: float) -> None:
         """The endpoint has answered, whatever it said."""
@@ -99,3 +88,32 @@ class Pace:
             if not turn.done():
                 turn.set_result(None)
                 return
+
+
+class Limit:
+    """The time of one request; looked at again when it seems to be over, for others may have been answered since."""
+
+    __slots__ = ("_clock", "_flight", "_last", "_limit_s", "_loop", "_pace", "_timer")
+
+    def __init__(self, pace: Pace, flight: Flight, limit_s: float, last: float | None) -> None:
+        self._pace, self._flight, self._limit_s, self._last = pace, flight, limit_s, last
+        self._loop, self._clock = asyncio.get_running_loop(), asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._clock.__aenter__()
+        self._timer = self._loop.call_at(self._due(), self._look)
+
+    async def __aexit__(self, *raised: Any) -> None:
+        self._timer.cancel()
+        await self._clock.__aexit__(*raised)
+
+    def _due(self) -> float:
+        ends = self._pace.ends(self._flight, self._limit_s)
+        return ends if self._last is None else min(ends, self._last)
+
+    def _look(self) -> None:
+        now, due = self._loop.time(), self._due()
+        if due > now:
+            self._timer = self._loop.call_at(due, self._look)
+        else:
+            self._clock.reschedule(now)
