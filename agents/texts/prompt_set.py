@@ -26,6 +26,7 @@ class PromptSet:
         self.repo, self.overrides = repo, dict(overrides)
         self._files: dict[str, str] = {}
         self._systems: dict[tuple[str, ...], str] = {}
+        self._hashes: dict[tuple[str, ...], str] = {}
 
     def text(self, path: str) -> str:
         """The prompt at a repository-relative path."""
@@ -48,7 +49,10 @@ class PromptSet:
 
     def hash(self, spec: AgentSpec) -> str:
         """Twelve hex digits that name the system text in rows and reports."""
-        return hashlib.sha256(self.system(spec).encode()).hexdigest()[:12]
+        paths = spec.prompt_paths
+        if paths not in self._hashes:
+            self._hashes[paths] = hashlib.sha256(self.system(spec).encode()).hexdigest()[:12]
+        return self._hashes[paths]
 
     def with_overrides(self, overrides: Mapping[str, str]) -> PromptSet:
         """The same prompts with some texts replaced; what was read once is not read again."""

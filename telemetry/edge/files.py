@@ -90,8 +90,6 @@ REFUSALS = Path("telemetry/rejections.jsonl")  # what people said no to
 REMARKS = Path("telemetry/remarks.jsonl")  # what people said of runs and cases, in words
 SCRATCH = Path(".ratchet")
 
-_here = Path()
-
 
 @frozen
 class Repo:
@@ -103,9 +101,12 @@ class Repo:
         return self.root / path
 
 
+_here = Repo(Path())
+
+
 def here() -> Repo:
     """The checkout of `--root`, else the current directory: what a script hands to everything below it."""
-    return Repo(_here)
+    return _here
 
 
 def checkout_around(folder: Path) -> Path:
@@ -119,8 +120,8 @@ def checkout_around(folder: Path) -> Path:
 def working_in(root: Path) -> Iterator[Repo]:
     """Work on another checkout for the length of the block."""
     global _here
-    before, _here = _here, root
+    before, _here = _here, Repo(root)
     try:
-        yield Repo(root)
+        yield _here
     finally:
         _here = before
