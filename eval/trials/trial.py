@@ -20,7 +20,7 @@ from agents.model.call import CACHED, Completion, Message, Model, trial_label
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import Grade, Part
 from eval.grading.judge import Judge, grade_judged
-from eval.grading.rubric import Rubric, gated, rubric
+from eval.grading.rubric import Rubric, gated, rubric, rubric_row
 from eval.grading.suite import Case
 from eval.trials.turns import Turn, turn_data
 from telemetry import logger
@@ -280,7 +280,7 @@ def _log_evaluation(
         case_hash=case.hash or None,
         reused=reused,
         rubric=None if marks is None else marks.scores,
-        gates=None if marks is None else marks.gates,
+        gates=None if marks is None else rubric_row(marks)["gates"],
         overall_score=None if marks is None else marks.overall_score,
         passed_all_mandatory=None if marks is None else marks.passed_all_mandatory,
         turn_data=turns,

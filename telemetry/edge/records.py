@@ -21,11 +21,12 @@ R = TypeVar("R")
 # As `metadata` of a field: in JSON its own fields stand among its parent's; a mapping takes the rest, None none.
 INLINE: Final = MappingProxyType({"inline": True})
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+_NUMBERS: Final = (int, float)  # `int | float` would be made anew for each of a dozen questions a trial
 
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value can be reckoned with: a finite number, no truth value, no text."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return False
     try:
         return math.isfinite(value)
