@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 MOST_ROUNDS = 8  # in which a model may ask for tools before it has to answer
 CACHED = "cache"  # the source of the cost of an answer that was not asked for again
-_as_text = json.JSONEncoder(
-    ensure_ascii=False, default=str
-).encode  # `json.dumps` would make it for each question
+# `json.dumps` would make one for each question.
+_as_text = json.JSONEncoder(ensure_ascii=False, default=str).encode
 NO_AGENT = "llm_client"  # who is named on the row of a call made outside any agent's run
 
 # Sets one otherwise identical call apart from another, for a model that errs at random: the offline model draws its

@@ -78,18 +78,16 @@ class Comparison:
         self.lost: set[tuple[str, str]] = set()
         self.seen: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
         self.fresh: dict[tuple[str, str], tuple[list[Trial], list[Trial]]] = defaultdict(lambda: ([], []))
-        self.took: dict[
-            Identity, Trial
-        ] = {}  # tonight's trials that it stands on; some may have run beyond that
+        # Tonight's trials that it stands on; some may have run beyond that.
+        self.took: dict[Identity, Trial] = {}
         self.unpriced = False  # it should be cheaper, and nobody knows what it costs
         self._place = 0
         played = self._replayed(plan.evidence.turns.get(arm.pair, ()))
         self.first = self.match.rounds + 1  # the round that tonight begins or goes on with
         nightly = settings.rounds if plan.deterministic else settings.trials
         if len(self.units) < settings.min_cases:
-            nightly = max(
-                0, 1 - self.match.rounds
-            )  # it cannot decide: one round in all, for a person to look at
+            # It cannot decide: one round in all, for a person to look at.
+            nightly = max(0, 1 - self.match.rounds)
         self.last = min(self.first + nightly - 1, settings.rounds)
         self._turns = deque(
             (number, unit)

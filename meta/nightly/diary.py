@@ -56,10 +56,8 @@ class Diary:
         self._root, self._digest = root, digest
         self.results: dict[str, Result] = {}
         self.since: float | None = None  # when the night began that the history does not tell yet
-        self._line, self.killed = (
-            "",
-            False,
-        )  # what the history is being told; whether this goes on with such a night
+        self._line = ""  # what the history is being told
+        self.killed = False  # whether this goes on with a night that was
         try:
             kept = load_json(self._path.read_bytes())
             self.since, self._line = kept.get("since"), str(kept.get("line") or "")
