@@ -23,11 +23,12 @@ _LEFT_OUT = {
 
 
 def body(report: Report) -> str:
-    """The whole text."""
+    """The whole text: agent by agent, and first the cases that the live answer got wrong."""
+    cases = sorted(report.cases, key=lambda one: (one.agent, one.agrees, one.day))
     sections = [
         Section(_screen(report), 100),
-        Section(_summary(report.cases), 95),
-        *(Section(_case(one), 80 - at, "cases") for at, one in enumerate(report.cases)),
+        Section(_summary(cases), 95),
+        *(Section(_case(one), 80 - at, "cases") for at, one in enumerate(cases)),
         Section(_turn(report), 99),
         Section(_rest(report), 50, "what was left out"),
     ]

@@ -108,7 +108,14 @@ def test_what_came_true_is_the_label_and_the_case_is_fresh_and_pinned(root: Path
     right = next(case for case in fresh if "2026-11-03" in case.id)
     assert passes(right.expect, [{"river": "Elm"}, {"river": "Elm"}])
     assert not passes(right.expect, [{"river": "Elm"}, {"river": "Oak"}])
-    assert list(check_body((root / FORM.markdown).read_bytes())) == []
+    text = (root / FORM.markdown).read_text()
+    assert list(check_body(text.encode())) == []
+    shown = [
+        line[len("<details><summary>gauge, ") :][:10]
+        for line in text.splitlines()
+        if "<summary>gauge" in line
+    ]
+    assert shown == ["2026-11-03", "2026-11-02", "2026-11-09"], "what was answered wrong comes first"
 
 
 def test_a_run_whose_claim_nobody_knows_yet_is_left_open(root: Path) -> None:
