@@ -179,13 +179,19 @@ def parser() -> cli.Parser:
     return parse
 
 
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is a text")
+    return value
+
+
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
     rows = []
     for number, line in enumerate(args.file.read_bytes().splitlines(), 1):
         try:
             row = load_json(line)
-            rows.append((row["completion"], row["agent"], row["case_id"]))
+            rows.append((row["completion"], _name(row["agent"]), _name(row["case_id"])))
         except (ValueError, KeyError, TypeError):
             raise BadInput(
                 f"{args.file}:{number}: must be an object with agent, case_id and completion"

@@ -15,7 +15,6 @@ from collections.abc import Container
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import PROMPTS, VARIANTS, Repo, read_again, write_atomic, write_json
@@ -62,6 +61,19 @@ class Origin:
     calls: int | None = None  # of a model, to find it ...
     cost_usd: float | None = None  # ... and what they cost; None is unknown
     practice: float | None = None  # by how much more of its practice cases it passed than its parent: a share
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The fields that have to be texts."""
+        return (
+            self.variant,
+            self.sha256,
+            "" if self.parent_sha256 is None else self.parent_sha256,
+            self.source,
+            self.author,
+            self.date,
+            self.reason,
+        )
 
 
 def sha256(text: str) -> str:
@@ -230,8 +242,10 @@ class Variants:
         """Where every text came from, oldest first."""
         file = self.folder / LINEAGE
         try:
-            rows: Any = load_json(read_again(self.repo / file))
-            return [Origin(**row) for row in rows]
+            rows = [Origin(**row) for row in load_json(read_again(self.repo / file))]
+            if any(not isinstance(text, str) for row in rows for text in row.texts):
+                raise ValueError("a field that holds no text")
+            return rows
         except FileNotFoundError:
             return []
         except (ValueError, TypeError, OSError) as problem:

@@ -68,15 +68,20 @@ class Diary:
         except (ValueError, TypeError, KeyError, AttributeError) as problem:
             print(f"{self._path.name}: unreadable ({problem}); every step runs again", file=sys.stderr)
 
-    def begin(self, started: float) -> float:
-        """When this night began: now, or earlier if it was killed since."""
+    @property
+    def done(self) -> set[str]:
+        """The steps that are not run again."""
+        return {name for name, result in self.results.items() if result.status == DONE}
+
+    def begin(self, now: float, todo: bool) -> float:
+        """When this night began: now, or earlier if it was killed since. Without anything to do, none begins."""
         if self._line:  # killed when it was all but told
             self.tell(self._line)
-        before, self.since = self.since, started
-        if before is not None and is_number(before) and 0 <= started - before < 86_400:
-            self.since, self.killed = before, True
-        self._keep()
-        return self.since
+        self.killed = self.since is not None and is_number(self.since) and 0 <= now - self.since < 86_400
+        if not self.killed:
+            self.since = now if todo else None
+            self._keep()
+        return self.since or now
 
     def add(self, result: Result) -> None:
         """Put a step's result on record."""

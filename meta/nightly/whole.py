@@ -36,8 +36,10 @@ def whole_night(given: Repo, args: argparse.Namespace, options: Sequence[str]) -
     record_refused(repo)
     stage = InPlace(repo.root) if args.apply else Stage(repo.root, manifest.data_files())
     with only_one(repo, "night", "night"), stage:
-        started, first = diary.begin(time.time()), FirstNight.of(repo)
+        first = FirstNight.of(repo)
         night = _planned(repo, manifest, options, first)
+        todo = [step.name for step in night if step.name not in diary.done]
+        started = diary.begin(time.time(), bool(todo))
         shown = Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:
@@ -49,7 +51,6 @@ def whole_night(given: Repo, args: argparse.Namespace, options: Sequence[str]) -
             return runs_since(repo, manifest, started)
 
         ask = model_options(args).within(manifest)
-        todo = [step.name for step in night if step.name not in diary.results]
         budget = shared_budget(repo, manifest, ask, todo, replay=first.due, on_settled=shown.answered)
         with heard_by(shown.hear), budget as foreseen:
             shown.say(foreseen)

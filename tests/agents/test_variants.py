@@ -201,6 +201,26 @@ def test_a_save_killed_between_the_two_files_is_completed_by_the_next(
     assert Variants(here(), PROMPT).champion().text == "Better.\n"
 
 
+@pytest.mark.parametrize("wrong", [{"parent_sha256": []}, {"sha256": 5}, {"variant": None}, {"other": "x"}])
+def test_a_lineage_that_says_no_such_thing_is_named(prompt: Path, wrong: dict[str, object]) -> None:
+    manager.ensure_variants(PROMPT)
+    texts = Variants(here(), PROMPT)
+    file = here() / texts.folder / variants.LINEAGE
+    row = {
+        "variant": "A",
+        "sha256": "0" * 64,
+        "parent_sha256": None,
+        "source": "live",
+        "author": "",
+        "date": "2026-11-18",
+    }
+    file.write_text(json.dumps([row]))
+    assert [one.variant for one in Variants(here(), PROMPT).lineage()] == ["A"]
+    file.write_text(json.dumps([row | wrong]))
+    with pytest.raises(BadInput, match=r"lineage\.json: not a lineage file"):
+        Variants(here(), PROMPT).lineage()
+
+
 def test_commands(prompt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert manager.main(["ensure", PROMPT]) == cli.OK
     new = tmp_path / "new.md"

@@ -226,19 +226,23 @@ def python(checkout: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_night_that_was_killed_is_told_once_and_from_its_beginning(root: Path) -> None:
     world.put(root, "eval/history.jsonl", "")
-    assert Diary(root, {}).begin(1000.0) == 1000.0
+    assert Diary(root, {}).begin(1000.0, True) == 1000.0
     again = Diary(root, {})
-    assert again.begin(5000.0) == 1000.0, "what was asked before it was killed is this night's too"
+    assert again.begin(5000.0, False) == 1000.0, "what was asked before it was killed is this night's too"
     assert again.killed and not Diary(root, {"head": "another"}).killed
     again.tell("")
-    assert Diary(root, {}).begin(9000.0) == 9000.0, "nothing was done: there is nothing to tell"
+    assert Diary(root, {}).begin(6000.0, False) == 6000.0
+    idle = Diary(root, {})
+    assert idle.begin(9000.0, True) == 9000.0 and not idle.killed, (
+        "nothing was done: there is nothing to tell"
+    )
     for appended in (False, True):  # killed before the line was appended, and after
         dying = Diary(root, {})
-        dying.begin(9000.0)
+        dying.begin(9000.0, True)
         with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(diary, "add_once", killed_after(add_once if appended else None))
             dying.tell(f'{{"night": {int(appended)}}}\n')
-        assert Diary(root, {}).begin(9500.0) == 9500.0
+        assert Diary(root, {}).begin(9500.0, False) == 9500.0
     told = (root / "eval/history.jsonl").read_text()
     assert told == '{"night": 0}\n{"night": 1}\n'
 
