@@ -14,6 +14,7 @@ from datetime import date
 from itertools import chain, count, zip_longest
 from typing import Any, Final
 
+from eval.field.record import TAG
 from eval.field.runs import Candidate, Run
 from eval.grading.suite import FRESH, split
 from telemetry.batches import personal
@@ -76,7 +77,7 @@ def as_case(
         "split": FRESH,
         "since": today.isoformat(),
     }
-    case |= {"input": given, "expect": list(expect), "tags": ["field", one.reason]}
+    case |= {"input": given, "expect": list(expect), "tags": [TAG, one.reason]}
     return case | ({"note": note} if note else {})
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from telemetry.edge.frozen import frozen
 
 SCHEMA_VERSION = 1
+TAG: Final = "field"  # of every case that came from there
 SHOWN: Final = 1500  # characters of an input or an answer in the report: the suite has all of it
 LONG: Final = 12  # entries of a list within an entry, from which on only the last two are shown
 

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from eval.field.record import shown
+from eval.field.record import TAG, shown
 from eval.grading.suite import BY_ANSWER, FRESH, LOCK, settled_line, split
 from meta.publish.contents import Change, Head
 from telemetry.edge.files import SUITES
@@ -64,8 +64,8 @@ def _wrong(line: bytes, told: Mapping[str, Any], since: str) -> Iterator[str]:
         yield "reads otherwise in its report"
     if dated != (FRESH, since):
         yield "is not fresh, or of another day"
-    if tags != ["field", told["reason"]]:
-        yield f"has other tags than field and {told['reason']}"
+    if tags != [TAG, told["reason"]]:
+        yield f"has other tags than {TAG} and {told['reason']}"
     if told["reason"] in BY_ANSWER and split(family) != "tune":
         yield "was chosen by its answer and would decide"
     if any(":" in grader or grader == "llm_judge" for grader in graders):

@@ -15,6 +15,7 @@ import pytest
 from eval import build_suites
 from eval import suites as script
 from eval.cases import headlines
+from eval.field.record import TAG
 from eval.grading import suite as suites
 from telemetry.edge import cli
 from telemetry.edge.files import SUITES, here, working_in
@@ -32,12 +33,24 @@ LARGEST = 1_500_000  # bytes: a suite is reviewed in a pull request
 BUILDERS = [file for file in sorted((HERE / "eval/cases").glob("*.py")) if file.stem != "__init__"]
 
 
-def test_a_rebuild_gives_the_committed_bytes(tmp_path: Path) -> None:
+def test_a_rebuild_gives_the_committed_bytes_and_keeps_what_came_from_the_field(tmp_path: Path) -> None:
+    committed = {f"{name}.jsonl": (HERE / SUITES / f"{name}.jsonl").read_bytes() for name in LEAST}
+    case = {
+        "id": "field-1",
+        "tags": [TAG, "outcome"],
+        "input": {},
+        "expect": [{"grader": "exact", "path": "0.id", "value": "x"}],
+        "split": "fresh",
+        "since": "2026-11-18",
+    }
+    more = suites.encoded(case)
+    (tmp_path / SUITES).mkdir(parents=True)
+    for name, lines in committed.items():
+        (tmp_path / SUITES / name).write_bytes(lines + more)
     with working_in(tmp_path):
         assert build_suites.main(["--quiet"]) == cli.OK
-    for name in [*(f"{suite}.jsonl" for suite in LEAST)]:
-        built, committed = (root / SUITES / name for root in (tmp_path, HERE))
-        assert built.read_bytes() == committed.read_bytes(), name
+    for name, lines in committed.items():
+        assert (tmp_path / SUITES / name).read_bytes() == lines + more, name
 
 
 def test_the_committed_suites_are_as_pinned_and_valid() -> None:
