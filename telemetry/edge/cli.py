@@ -8,6 +8,7 @@ import functools
 import gc
 import math
 import os
+import re
 import signal
 import sys
 import threading
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO, TypeVar
 
-from telemetry.edge.errors import NO_ROOM, BadInput, Stopped, unwritten
+from telemetry.edge.errors import NO_ROOM, BadInput, Stopped, engine_said, of_engine, unwritten
 from telemetry.edge.files import SEALED, Repo, checkout_around, here, working_in
 from telemetry.edge.text import cell, logged
 
@@ -178,8 +179,7 @@ def _all_written() -> Iterator[None]:
 def _mendable() -> tuple[type[BaseException], ...]:
     """What a person can mend; DuckDB's own kind only where it is at work."""
     kinds = (BadInput, Stopped, ModuleNotFoundError, KeyboardInterrupt, OSError, MemoryError)
-    duckdb = sys.modules.get("duckdb")
-    return kinds if duckdb is None else (*kinds, duckdb.Error)
+    return (*kinds, *of_engine()) if "duckdb" in sys.modules else kinds
 
 
 def _ending(problem: BaseException) -> tuple[int, str]:
@@ -194,7 +194,7 @@ def _ending(problem: BaseException) -> tuple[int, str]:
         if package in OURS:
             raise problem
         return BAD_INPUT, f"error: {package} is not installed here: run make, or activate .venv"
-    if type(problem).__module__.endswith("duckdb"):
+    if isinstance(problem, UnicodeDecodeError) or type(problem).__module__.endswith("duckdb"):
         return _of_duckdb(problem)
     if isinstance(problem, OSError):
         path = problem.filename2 or problem.filename
@@ -214,10 +214,12 @@ _OUR_SQL = ("ParserException", "SyntaxException", "BinderException", "CatalogExc
 
 def _of_duckdb(problem: BaseException) -> tuple[int, str]:
     """Files that it cannot read or write are a person's to mend; SQL that it does not understand is ours."""
-    if type(problem).__name__ in _OUR_SQL:
+    said = engine_said(problem)
+    foreign = isinstance(problem, UnicodeDecodeError) and not re.match(r"[A-Z][A-Za-z ]+ Error: ", said)
+    if foreign or type(problem).__name__ in _OUR_SQL:
         raise problem
-    line = " ".join(str(problem).split("\n")[0].split())
-    if os.strerror(errno.ENOSPC) in str(problem):
+    line = " ".join(said.split("\n")[0].split())
+    if os.strerror(errno.ENOSPC) in said:
         return STOPPED, f"stopped early: {os.strerror(errno.ENOSPC)}"
     return BAD_INPUT, f"error: {SEALED}: cannot be read: {line}"
 

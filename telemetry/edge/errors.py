@@ -14,6 +14,20 @@ class Stopped(Exception):
     """The work stopped early (budget, outage); what was done is saved."""
 
 
+def of_engine() -> tuple[type[Exception], ...]:
+    """What DuckDB raises; where its message quotes bytes that are no text, only that those cannot be decoded."""
+    import duckdb
+
+    return duckdb.Error, UnicodeDecodeError
+
+
+def engine_said(problem: BaseException) -> str:
+    """The message of such an error; after its first line it quotes our SQL."""
+    if isinstance(problem, UnicodeDecodeError):
+        return problem.object.decode(errors="backslashreplace")
+    return str(problem)
+
+
 class Unwritten:
     """Rows that found no room: the script that runs goes on, and says so when it ends."""
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from struct import iter_unpack
 from typing import TYPE_CHECKING, Any, Final
 
+from telemetry.edge.errors import of_engine
 from telemetry.edge.files import SEALED, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.logger import FIELD
@@ -276,7 +277,7 @@ def readable(day: Path) -> bool:
             try:
                 if columns(file) != columns(ours):
                     return False
-            except duckdb.Error:
+            except of_engine():
                 return False
     return (day / "cells.parquet").exists()
 

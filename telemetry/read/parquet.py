@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from telemetry.edge.errors import Stopped
+from telemetry.edge.errors import Stopped, of_engine
 from telemetry.edge.frozen import frozen
 from telemetry.read import rows
 from telemetry.read.store import LINE_BUFFER, ONCE, memory_limit
@@ -149,17 +149,19 @@ def events(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 
 def holds_day(file: Path, day: str) -> bool:
-    """Whether a file from elsewhere is Parquet with the columns of events, all of them of that day."""
+    """Whether a file from elsewhere is Parquet with the columns of events, measures that can be, all of that day."""
     import duckdb
 
     names = ", ".join((*rows.REQUIRED, *rows.MEASURES, "extra"))
+    sound = " and ".join(f"coalesce(max(abs({name})), 0) <= {rows.MAX_MEASURE}" for name in rows.MEASURES)
     with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 1}) as con:
         con.execute("set enable_progress_bar = false")
         try:
             asked = con.execute(
-                f"select count(event_id) = count(*), min(strftime(ts, '%Y-%m-%d')), max(strftime(ts, '%Y-%m-%d'))"
+                f"select count(event_id) = count(*) and {sound},"
+                f" min(strftime(ts, '%Y-%m-%d')), max(strftime(ts, '%Y-%m-%d'))"
                 f" from (select {names} from read_parquet({rows.quoted(str(file))}, hive_partitioning=false))"
             )
             return asked.fetchone() == (True, day, day)
-        except duckdb.Error:
+        except of_engine():
             return False

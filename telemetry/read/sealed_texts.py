@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from telemetry.edge.errors import of_engine
 from telemetry.edge.files import SEALED, TEXTS, Repo
 from telemetry.read.rows import quoted
 from telemetry.read.store import LINE_BUFFER, memory_limit
@@ -140,12 +141,10 @@ def _wanted(con: DuckDBPyConnection, keys: Iterable[int]) -> None:
 
 def readable(file: Path) -> bool:
     """Whether a file from elsewhere is Parquet with the columns of texts."""
-    import duckdb
-
     with _connected() as con:
         try:
             return con.execute(f"select count(*) >= 0 from ({_every([file])})").fetchone() == (True,)
-        except duckdb.Error:
+        except of_engine():
             return False
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from telemetry import logger
-from telemetry.edge.errors import BadInput
+from telemetry.edge.errors import BadInput, engine_said, of_engine
 from telemetry.edge.files import SEALED, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
@@ -130,8 +130,8 @@ def connect(
         _create_views(con, now or snapshot(repo), window, extra, fields, once, live_only)
     except duckdb.OutOfMemoryException:
         raise
-    except duckdb.Error as problem:  # it says which file in its first line, then quotes our SQL
-        raise BadInput(f"{SEALED}: cannot be read: {str(problem).splitlines()[0]}") from problem
+    except of_engine() as problem:
+        raise BadInput(f"{SEALED}: cannot be read: {engine_said(problem).splitlines()[0]}") from problem
     return con
 
 
@@ -362,10 +362,20 @@ _FOLLOWS: Final = {
 }
 
 
+# Only a damaged file holds more than a line of the log may say.
+_SOUND: Final = {
+    name: f"if({name} is null or abs({name}) <= {MAX_MEASURE}, {name},"
+    f" error('{name} of ' || ts || ' is beyond measure: the file of that day is damaged')) as {name}"
+    for name in MEASURES
+}
+
+
 def sealed_sql(files: Sequence[Path], extra: bool, fields: Sequence[str] = ()) -> str:
     """The rows of sealed files, each once."""
     single = [f"extra ->> {quoted(name)} as {name}" for name in fields]
-    picked = ", ".join([*COLUMNS, *(["extra"] if extra else []), *single])
+    picked = ", ".join(
+        [*(_SOUND.get(name, name) for name in COLUMNS), *(["extra"] if extra else []), *single]
+    )
     sure = {own[0] for own in by_day(files).values() if len(own) == 1 and each_once(own[0])}
     unsure = [path for path in files if path not in sure]
     # Days sealed before a column was added have it nowhere, or among others: there it reads as null.

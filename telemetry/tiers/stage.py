@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from telemetry.edge.errors import Stopped
+from telemetry.edge.errors import Stopped, of_engine
 from telemetry.edge.frozen import frozen
 from telemetry.read import parquet, rows
 
@@ -127,12 +127,11 @@ class _SplitOff:
 
 
 def _tell(telling: Connection, *share: Any) -> None:
-    import duckdb
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever split it off is interrupted too, and ends it
+    told: tuple[type[Exception], ...] = (Stopped, OSError, MemoryError, *of_engine())
     try:
         telling.send(_stage(*share))
-    except (Stopped, OSError, MemoryError, duckdb.Error) as problem:  # for whoever waits for this share
+    except told as problem:  # for whoever waits for this share
         telling.send(problem)
 
 

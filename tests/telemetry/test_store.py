@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telemetry import logger, retention
+from telemetry import deliberations, logger, retention, rollup
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import here
 from telemetry.read import rows, store
@@ -266,6 +266,29 @@ def test_sealed_data_that_cannot_be_read_is_named_in_one_line(name: str, window:
         store.connect(here(), window)
     assert path.name in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("sealed", "before", "after"),
+    [({"note": "abcdef"}, b'"abcdef"', b'"abc"\xffde'), ({"latency_ms": 1.5}, b"", b"")],
+    ids=["bytes that are no text", "a number beyond measure"],
+)
+def test_a_damaged_day_ends_a_script_in_one_line(
+    sealed: dict[str, object], before: bytes, after: bytes, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(line(**sealed))
+    retention.seal(here(), date(2026, 12, 1))
+    (path,) = (root / "telemetry/sealed").rglob("*.parquet")
+    huge = "" if before else "replace (1e300 as latency_ms)"
+    with duckdb.connect() as con:
+        con.execute(
+            f"copy (select * {huge} from '{path}') to '{path}.new' (format parquet, compression uncompressed)"
+        )
+    path.write_bytes(Path(f"{path}.new").read_bytes().replace(before, after))
+    assert (deliberations if before else rollup).main(["--quiet"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: telemetry/sealed: cannot be read: ") and told.count("\n") == 1
+    assert ("\\xff" if before else "beyond measure") in told
 
 
 def test_days_sealed_before_a_column_was_added_are_read_with_it_unknown(root: Path) -> None:

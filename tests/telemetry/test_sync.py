@@ -9,6 +9,7 @@ import time
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from telemetry import retention, sync
@@ -238,12 +239,19 @@ def test_what_is_no_parquet_of_its_day_is_left_out(
     measure(one, "a")
     push(one)
     today = datetime.now(UTC).date().isoformat()
-    sealed = next((one / SEALED).glob("dt=*/*.parquet")).read_bytes()
-    hostile = {f"events/dt={today}/bad.parquet": b"PAR1 no", "events/dt=2026-01-01/other.parquet": sealed}
+    file = next((one / SEALED).glob("dt=*/*.parquet"))
+    huge = tmp_path / "huge.parquet"
+    with duckdb.connect() as con:
+        con.execute(f"copy (select * replace (1e300 as reward) from '{file}') to '{huge}' (format parquet)")
+    hostile = {
+        f"events/dt={today}/bad.parquet": b"PAR1 no",
+        f"events/dt={today}/huge.parquet": huge.read_bytes(),
+        "events/dt=2026-01-01/other.parquet": file.read_bytes(),
+    }
     DataBranch(one).publish(hostile, "hostile")
     pull(two)
     assert agents(two) == ["a"]
-    assert capsys.readouterr().err.count("left out") == 2
+    assert capsys.readouterr().err.count("left out") == 3
 
 
 def test_months_that_are_over_become_one_file_a_day_and_one_commit(tmp_path: Path, remote: Path) -> None:
