@@ -16,6 +16,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agents.model.schema import problems, read_schema
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import PROMPTS, VARIANTS, Repo, read_again, write_atomic, write_json
 from telemetry.edge.frozen import frozen
@@ -24,6 +25,7 @@ from telemetry.edge.text import unseen
 
 CHAMPION = "champion"
 LINEAGE = "lineage.json"
+LINEAGE_SCHEMA = Path(__file__).parents[1] / "lineage.schema.json"
 MAX_BYTES = 65_536  # a prompt beyond this costs more per call than any improvement is worth
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
@@ -61,19 +63,6 @@ class Origin:
     calls: int | None = None  # of a model, to find it ...
     cost_usd: float | None = None  # ... and what they cost; None is unknown
     practice: float | None = None  # by how much more of its practice cases it passed than its parent: a share
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The fields that have to be texts."""
-        return (
-            self.variant,
-            self.sha256,
-            "" if self.parent_sha256 is None else self.parent_sha256,
-            self.source,
-            self.author,
-            self.date,
-            self.reason,
-        )
 
 
 def sha256(text: str) -> str:
@@ -242,13 +231,13 @@ class Variants:
         """Where every text came from, oldest first."""
         file = self.folder / LINEAGE
         try:
-            rows = [Origin(**row) for row in load_json(read_again(self.repo / file))]
-            if any(not isinstance(text, str) for row in rows for text in row.texts):
-                raise ValueError("a field that holds no text")
-            return rows
+            rows = load_json(read_again(self.repo / file))
+            if wrong := problems(read_schema(LINEAGE_SCHEMA), rows):
+                raise ValueError(wrong[0])
+            return [Origin(**row) for row in rows]
         except FileNotFoundError:
             return []
-        except (ValueError, TypeError, OSError) as problem:
+        except (ValueError, OSError) as problem:
             raise BadInput(f"{file}: not a lineage file ({problem})") from None
 
     def origin(self, text_sha256: str) -> Origin | None:

@@ -201,7 +201,9 @@ def test_a_save_killed_between_the_two_files_is_completed_by_the_next(
     assert Variants(here(), PROMPT).champion().text == "Better.\n"
 
 
-@pytest.mark.parametrize("wrong", [{"parent_sha256": []}, {"sha256": 5}, {"variant": None}, {"other": "x"}])
+@pytest.mark.parametrize(
+    "wrong", [{"parent_sha256": []}, {"sha256": 5}, {"variant": None}, {"calls": "x"}, {"other": "x"}]
+)
 def test_a_lineage_that_says_no_such_thing_is_named(prompt: Path, wrong: dict[str, object]) -> None:
     manager.ensure_variants(PROMPT)
     texts = Variants(here(), PROMPT)
