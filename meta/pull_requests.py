@@ -10,7 +10,6 @@ person's own prompts beside those of the base (exit code 1 only for a proven reg
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH, Repo
+from telemetry.edge.records import load_json
 from telemetry.edge.text import cell, code
 
 REPORT = "report.json"  # of the hand-over
@@ -113,7 +113,7 @@ def answer(args: argparse.Namespace, repo: Repo) -> Told:
     path = Path(os.environ.get("GITHUB_EVENT_PATH", ""))
     if not path.is_file() or path.stat().st_size > MAX_EVENT:
         raise BadInput("GITHUB_EVENT_PATH: not the event of a comment")
-    hub, event = from_environment(), json.loads(path.read_bytes())
+    hub, event = from_environment(), load_json(path.read_bytes())
     done = commands.answer(hub, repo, event)
     hub.comment(int(event["issue"]["number"]), done.said)
     if done.refused:

@@ -27,6 +27,7 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST as AGENTS
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import load_json
 from telemetry.read.rows import add_since_flag, in_utc
 
 if TYPE_CHECKING:
@@ -326,7 +327,7 @@ def _consumed(repo: Repo, args: argparse.Namespace) -> int:
     if len(args.action) != 2 or args.action[0] != "consumed" or args.result is None:
         raise BadInput("consumed ID --result FILE: what came of training on that batch (see --help)")
     try:
-        result = json.loads(args.result.read_bytes())
+        result = load_json(args.result.read_bytes())
     except ValueError as problem:
         raise BadInput(f"{args.result}: not JSON: {problem}") from None
     for name in ("quality_before", "quality_after"):

@@ -25,6 +25,7 @@ from eval.grading.graders import grade
 from eval.grading.suite import Case, Suite, load_suite, pin, write_suite
 from telemetry.edge.files import BASELINES, REPORTS, SUITES, Repo
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import load_json
 
 BUILDER = Path("eval/build_suites.py")
 # What would tell the answers, or how they were made; tests that need it are marked `answers`.
@@ -91,13 +92,13 @@ class Exam:
         `rows` is the file in which a large suite has them.
         """
         try:
-            found = json.loads(result or b"")["results"]
+            found = load_json(result or b"")["results"]
             if isinstance(found, str):
-                found = [json.loads(line) for line in rows.splitlines()] if rows else None
+                found = [load_json(line) for line in rows.splitlines()] if rows else None
             answers = {
                 row["id"]: row["output"] for row in found if row["error"] is None and row["output_kept"]
             }
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             return None
         return {case.id: _grade(case, answers.get(name)) for name, case in self.shown_as.items()}
 

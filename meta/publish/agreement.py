@@ -8,7 +8,6 @@ in the report, and what the change leaves is loaded as the next night would load
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -20,6 +19,7 @@ from meta.publish.contents import DECISIONS, VARIANTS, Change, Decision, Head
 from meta.publish.kinds import Kind
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
+from telemetry.edge.records import load_json, made
 
 if TYPE_CHECKING:
     from eval.ledger.report import Form
@@ -31,12 +31,10 @@ Row = Mapping[str, Any]
 
 def rendered(kind: Kind, report: bytes, repo: Repo) -> str:
     """The text of the pull request, made from its report by the code that runs here."""
-    from telemetry.edge.records import made
-
     module, _, name = kind.form.partition(":")
     found: Any = getattr(import_module(module), name)
     form: Form[Any] = found(repo) if callable(found) else found
-    return form.body(made(form.record, json.loads(report)))
+    return form.body(made(form.record, load_json(report)))
 
 
 def check_body(kind: Kind, after: Head, repo: Repo) -> Iterator[Problem]:
@@ -57,10 +55,10 @@ def check_body(kind: Kind, after: Head, repo: Repo) -> Iterator[Problem]:
 
 def check_decisions(changes: Sequence[Change], kind: Kind, after: Head, head: Head) -> Iterator[Problem]:
     """Every decision says what its report says; what it promotes was tested, against the champion of HEAD."""
-    report = json.loads(after(f"{kind.report}.json") or b"{}")
+    report = load_json(after(f"{kind.report}.json") or b"{}")
     for change in changes:
         if change.path.startswith(DECISIONS):
-            for why in _disagreements(json.loads(change.after or b"{}"), report, head):
+            for why in _disagreements(load_json(change.after or b"{}"), report, head):
                 yield Problem(change.path, why)
 
 
@@ -117,7 +115,7 @@ def _stem(row: Row) -> str:
 
 def _origins(text: bytes | None) -> list[Row]:
     """The rows of a lineage, without what they leave open: older files do not name every field."""
-    rows = json.loads(text or b"[]")
+    rows = load_json(text or b"[]")
     return [{name: value for name, value in row.items() if value not in (None, "")} for row in rows]
 
 

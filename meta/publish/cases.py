@@ -7,7 +7,6 @@ stays as it is, but for fresh cases that are old enough to settle; and the pin i
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
@@ -17,6 +16,7 @@ from eval.field.record import TAG, shown
 from eval.grading.suite import BY_ANSWER, FRESH, LOCK, settled_line, split
 from meta.publish.contents import Change, Head
 from telemetry.edge.files import SUITES
+from telemetry.edge.records import load_json
 
 SUITE: Final = f"{SUITES}/*.jsonl"
 PINS: Final = f"{SUITES}/{LOCK}"
@@ -25,10 +25,10 @@ PINS: Final = f"{SUITES}/{LOCK}"
 def check_suite(change: Change, report: bytes | None) -> Iterator[str]:
     """Every line as it was or settled, then the cases of the report, one by one."""
     try:
-        told = json.loads(report or b"{}")
+        told = load_json(report or b"{}")
         since = date.fromisoformat(told["since"])
         cases = [case for case in told["cases"] if case["suite"] == change.path]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         yield "comes without the report that tells of it"
         return
     if since > datetime.now(UTC).date():
@@ -53,11 +53,11 @@ def _wrong(line: bytes, told: Mapping[str, Any], since: str) -> Iterator[str]:
         yield "is another case than the report's"
         return
     try:
-        case = json.loads(line)
+        case = load_json(line)
         tags, graders = case["tags"], [str(part["grader"]) for part in case["expect"]]
         said = (case["id"], shown(case["input"]), shown(case["expect"]), case.get("note", ""))
         dated, family = (case.get("split"), case.get("since")), str(case["family"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         yield "is no case from the field"
         return
     if said != tuple(told[name] for name in ("id", "input", "expect", "note")):
@@ -75,10 +75,10 @@ def _wrong(line: bytes, told: Mapping[str, Any], since: str) -> Iterator[str]:
 def check_pins(change: Change, after: Head) -> Iterator[str]:
     """The pin of every suite is that of the file beside it; those of others stay."""
     try:
-        old, new = (json.loads(raw or b"{}")["suites"] for raw in (change.before, change.after))
+        old, new = (load_json(raw or b"{}")["suites"] for raw in (change.before, change.after))
         names = sorted({*old, *new})
         wrong = [name for name in names if new[name] != _pin(name, old[name], after)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         yield "pins other suites than before, or is no lock file"
         return
     if wrong:

@@ -6,12 +6,12 @@ later run no longer bears out.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import load_json
 
 Live = Callable[[str], str]  # the hash of the text that is live for a prompt; empty if there is none
 Report = Mapping[str, Any]
@@ -35,8 +35,8 @@ def claims(kind: str, report: Report) -> list[Claim]:
 def read(raw: bytes | None) -> Report:
     """A report as GitHub or a hand-over has it; an empty one if it is none."""
     try:
-        found = json.loads(raw or b"{}")
-    except (ValueError, RecursionError):
+        found = load_json(raw or b"{}")
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

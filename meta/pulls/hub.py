@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from telemetry.edge.errors import BadInput, Stopped
+from telemetry.edge.records import load_json
 from telemetry.edge.text import redact, remember
 
 SECONDS: Final = 30  # of one call
@@ -112,7 +113,7 @@ class Hub:
                     raw = answer.read(MAX_BYTES + 1)
                 if len(raw) > MAX_BYTES:
                     raise HubRefused(f"GitHub: {method} {path}: more than {MAX_BYTES:,} bytes")
-                return json.loads(raw) if raw.strip() else None
+                return load_json(raw) if raw.strip() else None
             except urllib.error.HTTPError as problem:
                 said = f"{problem.code} {redact(problem.read(500).decode(errors='replace'))[:200]}"
                 if problem.code not in PASSING or not again:

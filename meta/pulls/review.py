@@ -18,6 +18,7 @@ from meta.pulls.hub import from_environment
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, write_json
+from telemetry.edge.records import load_json
 from telemetry.edge.text import cell, code, table
 
 MARKER: Final = "<!-- ratchet: prompt review -->"
@@ -39,7 +40,7 @@ def compare(repo: Repo, base: str, folder: Path) -> tuple[int, str]:
 def tell(repo: Repo, folder: Path) -> str:
     """Say it below the pull request that this run is about; what was said."""
     try:
-        event = json.loads(Path(os.environ.get("GITHUB_EVENT_PATH", "")).read_bytes())
+        event = load_json(Path(os.environ.get("GITHUB_EVENT_PATH", "")).read_bytes())
         number = int(event["pull_request"]["number"])
     except (OSError, ValueError, KeyError, TypeError):
         raise BadInput("GITHUB_EVENT_PATH: not the event of a pull request") from None

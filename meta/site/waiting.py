@@ -6,7 +6,6 @@ checkout does not have yet. What it would do is read off its files, how sure it 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import PurePosixPath
@@ -19,7 +18,7 @@ from meta.publish.kinds import KINDS, Kind
 from telemetry.edge.files import MANIFEST, PROMPTS, VARIANTS, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, git
-from telemetry.edge.records import is_number, made
+from telemetry.edge.records import is_number, load_json, made
 
 # What a change does once merged, by what it touches; the first that fits, most consequential first.
 EFFECTS = (
@@ -109,8 +108,8 @@ def _of(repo: Repo, kind: Kind, tips: Mapping[str, list[str]]) -> Iterator[Chang
 
 def _report(repo: Repo, kind: Kind, commit: str) -> Mapping[str, Any]:
     try:
-        value = json.loads(git(repo.root, "cat-file", "blob", f"{commit}:{kind.report}.json"))
-    except (GitRefused, ValueError, RecursionError):
+        value = load_json(git(repo.root, "cat-file", "blob", f"{commit}:{kind.report}.json"))
+    except (GitRefused, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
 

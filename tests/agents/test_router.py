@@ -187,7 +187,7 @@ def test_a_fitted_policy_is_written_shown_on_the_other_half_and_can_be_played(
         ({"policy_version": "x"}, "policy"),
         (POLICY | {"otherwise": {"a": 0}}, "otherwise.a: must be a share > 0"),
         ("no json", "policy.json: not JSON"),
-        ("[" * 100_000, "policy.json: not JSON: nested too deep"),
+        ("[" * 100_000, "policy.json: not JSON: depth limit exceeded"),
     ],
 )
 def test_a_bad_policy_is_one_line(
