@@ -93,7 +93,8 @@ def _metrics(
     found = against(values, min(floor, 0.999)) if values and math.isfinite(floor) else None
     known_costs = [float(row["cost_usd"]) for row in own if row.get("cost_usd") is not None]
     unpriced = sum(int(row.get("unpriced_runs", row.get("cost_usd") is None)) for row in own)
-    useful = sum(map(_useful, own)) if weighed else None
+    useful = [sum(map(_useful, of_day)) for of_day in days.rows.values()]
+    spoken, cost = sum(useful), sum(known_costs)
     measured = Measured(
         runs=days.runs,
         basis=basis,
@@ -103,7 +104,7 @@ def _metrics(
         empty_pass_rate=graded.empty_rate if graded else None,
         odds=found.odds if found else None,
         since=list(judged)[found.start] if found and judged else None,
-        longest_silence=_longest_silence(days) if weighed else None,
+        longest_silence=_longest_silence(useful) if weighed else None,
         upper_bound=mean_upper_bound(values) if sum(values) < floor * len(values) else None,
         lower_bound=mean_lower_bound(values) if off and values else None,
         scoring_version=days.version,
@@ -111,10 +112,10 @@ def _metrics(
             field.runs(row) for row in rows if row.get("scoring_version") not in (days.version, None)
         ),
         own_failures=sum(int(row.get("own_failures", row.get("error_kind") is not None)) for row in own),
-        total_cost_usd=sum(known_costs) if known_costs else None,
+        total_cost_usd=cost if known_costs else None,
         unpriced_runs=unpriced,
-        useful_runs=useful,
-        cost_per_useful_signal_usd=sum(known_costs) / useful if useful and not unpriced else None,
+        useful_runs=spoken if weighed else None,
+        cost_per_useful_signal_usd=cost / spoken if weighed and spoken and not unpriced else None,
     )
     mean = Mean.of(list(rewards.values())).mean if rewards and weighed else None
     trend = tuple((rewards if weighed else judged).values())
@@ -139,6 +140,8 @@ def _by_pass_rate(days: field.Days, worth: float, weights: Weights) -> dict[str,
 
 def _settled(days: field.Days, known: Known) -> tuple[dict[str, float], float]:
     """The mean settled reward of each day of which anything is known, and the share of runs that are settled."""
+    if not known.happened:
+        return {}, 0.0
     own = list(chain.from_iterable(days.rows.values()))
     by_day: dict[str, list[Row]] = defaultdict(list)
     for row, value in zip(own, known.settled(own), strict=True):
@@ -152,10 +155,9 @@ def _useful(row: Row) -> int:
     return int(row.get("useful_runs", (row.get("signal_strength") or 0.0) >= USEFUL_SIGNAL))
 
 
-def _longest_silence(days: field.Days) -> int:
+def _longest_silence(useful: Iterable[int]) -> int:
     """The most days in a row on which the agent ran and gave no useful signal."""
-    spoke = [any(map(_useful, rows)) for rows in days.rows.values()]
-    return max((len(list(own)) for useful, own in groupby(spoke) if not useful), default=0)
+    return max((len(list(own)) for spoke, own in groupby(map(bool, useful)) if not spoke), default=0)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -223,11 +223,11 @@ def failed(row: Row) -> bool:
     return bool(row.get("own_failures", row.get("error_kind") is not None))
 
 
-def mean(rows: Iterable[Row], name: str = "reward") -> float:
+def mean(rows: Sequence[Row], name: str = "reward") -> float:
     """The mean over the runs of some rows; what is missing is 0."""
+    if len(rows) == 1:  # most days of most agents
+        return float(rows[0].get(name) or 0.0)
     known = [(float(row.get(name) or 0.0), runs(row)) for row in rows]
-    if len(known) == 1:  # most days of most agents
-        return known[0][0]
     return sum(value * weight for value, weight in known) / sum(weight for _, weight in known)
 
 
