@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +23,8 @@ MAX_TEXT = 4_000  # characters of an answer in full
 MAX_INPUT = 2_000  # of what a case asks
 MOST_FAILING = 12  # cases on the page of an agent
 
-Page = tuple[str, str, dict[str, Any]]  # path below the site, template, what it shows
+# Its path below the site, its template, and what works out what it shows.
+Page = tuple[str, str, Callable[[], dict[str, Any]]]
 Results = Mapping[str, Mapping[str, Any]]  # by agent
 
 
@@ -140,17 +142,16 @@ def _versions(facts: Facts, prompt: str | None, scores: Sequence[Score]) -> list
 def case_pages(facts: Facts, agent: str, result: Mapping[str, Any]) -> Iterator[Page]:
     rows = _cases(result)
     parts = [rows[at : at + MAX_CASES] for at in range(0, len(rows), MAX_CASES)] or [[]]
-    for number, part in enumerate(parts, 1):
-        yield (
-            case_path(agent, number),
-            "suite.html",
-            {
-                "agent": agent,
-                "number": number,
-                "numbers": range(1, len(parts) + 1),
-                "cases": [_case(facts, agent, one) for one in part],
-            },
-        )
+    numbers = range(1, len(parts) + 1)
+    for number, part in zip(numbers, parts, strict=True):
+        yield case_path(agent, number), "suite.html", partial(_case_page, facts, agent, number, numbers, part)
+
+
+def _case_page(
+    facts: Facts, agent: str, number: int, numbers: Sequence[int], part: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    cases = [_case(facts, agent, one) for one in part]
+    return {"agent": agent, "number": number, "numbers": numbers, "cases": cases}
 
 
 def _cases(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:

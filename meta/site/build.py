@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,25 +28,56 @@ ASSETS = ("site.css", "site.js")
 UNKNOWN = "–"
 MOST_AGENTS = 8  # on the overview
 MAX_TESTS = 300  # comparisons with a page of their own
+MANY = 200  # pages from which on several processes make them: half a second of work
+MOST_CORES = 4
 NEED_YOU = ("candidate", "loud", "revival")
 
 
 def build(facts: Facts, out: Path) -> list[Path]:
     """Write the whole site; pages that are no longer there go. Returns what was written."""
-    environment = _environment(facts)
-    written = []
-    for path, template, shown in pages(facts):
-        depth = path.count("/")
-        text = environment.get_template(template).render(shown, path=path, up="../" * depth)
-        _write(out / path, text.encode())
-        written.append(out / path)
+    every = list(pages(facts))
+    _by_all_cores(every, partial(_make, _environment(facts), out))
     for name in ASSETS:
         _write(out / name, (HERE / "assets" / name).read_bytes())
+    written = [out / path for path, _, _ in every]
     known = {*written, *(out / name for name in ASSETS)}
     for old in out.rglob("*.html"):
         if old not in known:
             old.unlink()
     return written
+
+
+def _by_all_cores(every: Sequence[Page], make: Callable[[Iterable[Page]], None]) -> None:
+    """Make the pages, those of a large site in several processes, where a process may be split."""
+    split = len(every) >= MANY and sys.platform == "linux"
+    cores = min(MOST_CORES, len(os.sched_getaffinity(0))) if split else 1
+    ours, *others = (every[first::cores] for first in range(cores))
+    children = [(_split_off(share, make), share) for share in others]
+    try:
+        make(ours)
+    finally:
+        ended = [(os.waitpid(child, 0)[1], share) for child, share in children]
+    for status, share in ended:
+        if status:  # it was killed, or met an error, which shows itself again here
+            make(share)
+
+
+def _split_off(share: Sequence[Page], make: Callable[[Iterable[Page]], None]) -> int:
+    """The number of a process that makes some of the pages, with all that is known here."""
+    if child := os.fork():
+        return child
+    status = 1
+    try:
+        make(share)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _make(environment: Environment, out: Path, some: Iterable[Page]) -> None:
+    for path, template, show in some:
+        text = environment.get_template(template).render(show(), path=path, up="../" * path.count("/"))
+        _write(out / path, text.encode())
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -56,40 +90,27 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def pages(facts: Facts) -> Iterator[Page]:
-    """Every page, what stands on it worked out when its turn comes."""
+    """Every page; what stands on it is worked out when its turn comes."""
     results = {spec.name: facts.result(spec.name) for spec in facts.manifest.agents}
     rows = {row.agent: agent_row(facts, row, results) for row in facts.agents}
-    yield "index.html", "overview.html", _overview(facts, results, rows)
-    yield (
-        "agents.html",
-        "agents.html",
-        {"agents": list(rows.values()), "map": worth_map(facts)},
-    )
+    yield "index.html", "overview.html", lambda: _overview(facts, results, rows)
+    yield "agents.html", "agents.html", lambda: {"agents": list(rows.values()), "map": worth_map(facts)}
     for spec in facts.manifest.agents:
-        yield (
-            f"agents/{spec.name}.html",
-            "agent.html",
-            agent_page(facts, spec, rows[spec.name], results[spec.name]),
-        )
+        own = partial(agent_page, facts, spec, rows[spec.name], results[spec.name])
+        yield f"agents/{spec.name}.html", "agent.html", own
         yield from case_pages(facts, spec.name, results[spec.name])
-    yield (
-        "cases.html",
-        "cases.html",
-        {"suites": [(spec, results[spec.name]) for spec in facts.manifest.agents]},
-    )
+    suites = [(spec, results[spec.name]) for spec in facts.manifest.agents]
+    yield "cases.html", "cases.html", lambda: {"suites": suites}
     texts = facts.texts.values()
-    yield "prompts.html", "prompts.html", {"prompts": [(one, told(facts, one)) for one in texts]}
+    yield "prompts.html", "prompts.html", lambda: {"prompts": [(one, told(facts, one)) for one in texts]}
     for one in texts:
-        yield f"prompts/{one.stem}.html", "prompt.html", prompt_page(facts, one)
-    yield "tests.html", "tests.html", {"tests": facts.comparisons}
+        yield f"prompts/{one.stem}.html", "prompt.html", partial(prompt_page, facts, one)
+    yield "tests.html", "tests.html", lambda: {"tests": facts.comparisons}
     for test in facts.comparisons[:MAX_TESTS]:
-        yield f"tests/{test.pair}.html", "test.html", test_page(facts, test)
-    yield "decisions.html", "decisions.html", {"decisions": facts.decisions}
-    yield (
-        "data.html",
-        "data.html",
-        {"days": facts.days, "malformed": facts.malformed, "volume": facts.volume, "health": facts.health},
-    )
+        yield f"tests/{test.pair}.html", "test.html", partial(test_page, facts, test)
+    yield "decisions.html", "decisions.html", lambda: {"decisions": facts.decisions}
+    kept = ("days", "malformed", "volume", "health")
+    yield "data.html", "data.html", lambda: {name: getattr(facts, name) for name in kept}
 
 
 def _overview(facts: Facts, results: Results, rows: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -179,9 +181,33 @@ def test_cases_that_failed_come_first_however_many_pages_there_are(lived: Path) 
         facts = gather(repo)
         result = {"results": [{"id": str(number), "ok": number % 10 > 0} for number in range(400)]}
         first, *_ = case_pages(facts, "watcher", result)
-        assert [case.ok for case in first[2]["cases"]] == [False] * 40 + [True] * 110
+        _, _, show = first
+        assert [case.ok for case in show()["cases"]] == [False] * 40 + [True] * 110
         page = agent_page(facts, facts.manifest.agents[0], {}, result)
     assert {at for at, *_ in page["failing"]} == {"cases/watcher.html"}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_pages_made_by_several_processes_are_those_of_one_whatever_becomes_of_them(
+    lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    now, ours, make = datetime.now(UTC), os.getpid(), build._make
+
+    def mortal(*args: Any) -> None:
+        if killed and os.getpid() != ours:
+            os.kill(os.getpid(), signal.SIGKILL)
+        make(*args)
+
+    one = built(lived, tmp_path / "one", now=now)
+    monkeypatch.setattr(build, "MANY", 1)
+    monkeypatch.setattr(build, "_make", mortal)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(3), raising=False)
+    several = built(lived, tmp_path / "several", now=now)
+    assert contents(one) == contents(several)
+
+
+def contents(site: Path) -> dict[str, bytes]:
+    return {str(page.relative_to(site)): page.read_bytes() for page in site.rglob("*.*")}
 
 
 def test_old_figures_carry_a_red_banner(lived: Path, site: Path, tmp_path: Path) -> None:
