@@ -64,7 +64,7 @@ def guardrails(arm: Arm) -> str:
 def evidence(test: Test, arm: Arm) -> Iterator[Section]:
     """What stands behind a promotion, folded part by part."""
     name = f"{test.stem} {arm.name}"
-    figures = f"{_by_agent(arm)}\n\n{guardrails(arm)}"
+    figures = f"{_figures(arm)}\n\n{guardrails(arm)}"
     yield Section(details(f"By agent and guardrail: {name}", figures), 55, f"the figures of {name}")
     yield flips_section(f"newly wrong cases of {name}", arm.newly_wrong, 45)
     if len(arm.diff.splitlines()) > SHORT_DIFF:
@@ -72,22 +72,28 @@ def evidence(test: Test, arm: Arm) -> Iterator[Section]:
     yield flips_section(f"newly right cases of {name}", arm.newly_right, 35)
 
 
-def _by_agent(arm: Arm) -> str:
-    titles = ["agent", "cases", "passed", "mean score", "difference", f"{percent(arm.confidence)} interval"]
+def by_agent(agents: Mapping[str, AgentChange], confidence: float) -> str:
+    """What a change does to each agent; first what a telephone shows of it."""
+    titles = ["agent", "points", f"{percent(confidence)} interval", "cases", "passed", "mean score"]
     rows = [
         [
-            *(cell(agent), str(one.cases), f"{one.passed_champion:.1%} -> {one.passed_challenger:.1%}"),
-            *(f"{one.champion:.1%} -> {one.challenger:.1%}", f"**{points(one.difference)}**"),
-            bounds(one.ci_low, one.ci_high),
+            *(cell(agent), f"**{points(one.difference)}**", bounds(one.ci_low, one.ci_high), str(one.cases)),
+            f"{one.passed_champion:.1%} → {one.passed_challenger:.1%}",
+            f"{one.champion:.1%} → {one.challenger:.1%}",
         ]
-        for agent, one in arm.agents.items()
+        for agent, one in agents.items()
     ]
+    return table(titles, rows)
+
+
+def _figures(arm: Arm) -> str:
     drawn = f"\n\n{_side_by_side(arm.agents)}" if len(arm.agents) > 1 else ""
     rate = ""
     if arm.win_rate is not None:
         within = f"{arm.win_rate_low:.0%} .. {arm.win_rate_high:.0%}"
         rate = f" (win rate {arm.win_rate:.0%}, 95 % interval {within})"
-    return f"{table(titles, rows)}{drawn}\n\nWins {arm.wins}, ties {arm.ties}, losses {arm.losses}{rate}."
+    told = f"Wins {arm.wins}, ties {arm.ties}, losses {arm.losses}{rate}."
+    return f"{by_agent(arm.agents, arm.confidence)}{drawn}\n\n{told}"
 
 
 def _side_by_side(agents: Mapping[str, AgentChange]) -> str:
@@ -128,7 +134,8 @@ def flips_section(title: str, flips: Sequence[Flip], worth: int, arms: Sequence[
     """Cases that changed sides, with what both arms said, folded."""
     if not flips:
         return Section("")
-    return Section(details(f"The {len(flips)} {title}", _flips(flips, arms)), worth, f"the {title}")
+    told = f"{len(flips)} {title}" if len(flips) > 1 else title.replace("cases", "case", 1)
+    return Section(details(f"The {told}", _flips(flips, arms)), worth, f"the {title}")
 
 
 def _flips(flips: Sequence[Flip], arms: Sequence[str] = SIDES) -> str:

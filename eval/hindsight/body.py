@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eval.ab.figures import bounds, circumstances, points, ruler
-from eval.ab.folds import diff_section, flips_section
+from eval.ab.folds import by_agent, diff_section, flips_section
 from eval.hindsight.record import Report, Tested
 from eval.hindsight.run import ARMS
 from eval.ledger.report import Form
 from telemetry.edge.files import REPORTS
-from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting, table
+from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting
 
 YOUR_TURN = (
     "**Your turn:** merge it, or close it: then the text stays, and is asked about again when half as many cases more "
@@ -25,7 +25,7 @@ def body(report: Report) -> str:
         Section(_screen(report), 100),
         *(Section(_table(one), 90) for one in report.fallen),
         *(part for one in report.fallen for part in _evidence(one)),
-        Section(_all(report), 60, "the table of all back-tests"),
+        Section(_all(report), 60, "the list of all back-tests"),
         Section(_method(report), 50, "how this was decided"),
         Section(YOUR_TURN if report.fallen else "", 95),
     ]
@@ -34,7 +34,8 @@ def body(report: Report) -> str:
 
 def _screen(report: Report) -> str:
     asks = [line for one in report.fallen for line in _ask(one)]
-    nothing = f"**Nothing to demote.** {len(report.tests)} promotion(s) tested again."
+    again = f"{len(report.tests)} promotion{'s' * (len(report.tests) != 1)} tested again"
+    nothing = f"**Nothing to demote.** {again}."
     alert = "[!WARNING]" if asks else ""
     return first_screen(alert, *(asks or [nothing]), circumstances(report.spend, report.metadata))
 
@@ -52,17 +53,8 @@ def _ask(one: Tested) -> list[str]:
 
 
 def _table(one: Tested) -> str:
-    titles = ["agent", "cases", "passed", "mean score", "difference in score", "95 % interval"]
-    rows = [
-        [
-            *(cell(agent), str(own.cases), f"{own.passed_champion:.1%} -> {own.passed_challenger:.1%}"),
-            *(f"{own.champion:.1%} -> {own.challenger:.1%}", f"**{points(own.difference)}**"),
-            bounds(own.ci_low, own.ci_high),
-        ]
-        for agent, own in one.agents.items()
-    ]
     return (
-        f"### {one.stem}: from what was replaced to what is live\n\n{table(titles, rows)}\n\n"
+        f"### {one.stem}: from what was replaced to what is live\n\n{by_agent(one.agents, 0.95)}\n\n"
         f"Better on {one.wins} cases, even on {one.ties}, worse on {one.losses}."
     )
 
@@ -75,23 +67,19 @@ def _evidence(one: Tested) -> Iterator[Section]:
 
 
 def _all(report: Report) -> str:
-    rows = [
-        [
-            *(cell(one.stem), cell(one.name), one.verdict, points(one.effect)),
-            *(
-                bounds(one.ci_low, one.ci_high),
-                f"{one.cases_used}/{one.cases_available}",
-                cell(one.reason, 300),
-            ),
-        ]
+    """One line for each: a table of them would be wider than a telephone."""
+    lines = [
+        f"- {code(one.stem)} {cell(one.name)} **{one.verdict}**: {points(one.effect)} points "
+        f"({bounds(one.ci_low, one.ci_high)}) on {one.cases_used} of {one.cases_available} cases; "
+        f"{cell(one.reason, 300)}"
         for one in report.tests
     ]
-    rows += [
-        [code(one.prompt), code(one.promotion), "waits", "", "", "", cell(one.reason, 300)]
+    lines += [
+        f"- {code(one.prompt)} {code(one.promotion)} **waits**: {cell(one.reason, 300)}"
         for one in report.waiting
     ]
-    titles = ["prompt", "promoted", "verdict", "points", "interval", "cases", "why"]
-    return f"### All promotions of {report.settings.days} days\n\n{table(titles, rows)}" if rows else ""
+    listed = "\n".join(lines)
+    return f"### All promotions of {report.settings.days} days\n\n{listed}" if lines else ""
 
 
 def _method(report: Report) -> str:
