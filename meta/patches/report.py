@@ -30,6 +30,7 @@ from telemetry.edge.text import (
 
 TEXT_CHARS = 2_000  # kept of any foreign text
 SHOWN_CASES, SHOWN_ASIDE = 20, 30
+YOUR_TURN = "**Your turn:** read the code; then mark the draft as ready and merge it, or close it."
 
 
 def kept(text: str) -> str:
@@ -125,7 +126,8 @@ def body(report: Report) -> str:
         for row in report.set_aside[:SHOWN_ASIDE]
     )
     parts.append(Section(details("Not tried", lines) if lines else "", 20, "what was not tried"))
-    return fitting([*parts, Section(_method(report), 60)], str(FORM.path))
+    turn = Section(YOUR_TURN if passed else "", 95)
+    return fitting([*parts, Section(_method(report), 60), turn], str(FORM.path))
 
 
 FORM: Final = Form(
@@ -155,24 +157,26 @@ def _passed(row: Row) -> Iterator[str | Section]:
     added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
     deleted = sum(line.startswith("-") and not line.startswith("---") for line in lines)
     yield first_screen(
+        "[!TIP]",
         f"**Merge this patch to {code(row.agent)}?** {_effect(row.scores)}; guard, lint and tests passed.",
         f"**If you merge:** {code(row.files[0])} changes by +{added} -{deleted} lines. "
         "**To undo:** revert this commit; nothing else changes.",
         f"Written by {code(str(row.model))} ({cell(str(row.provider), 100)}), "
         f"recommended by {cell(row.origin or 'unknown', 200)}. A draft: read the code before you merge.",
     )
+    yield table(["cases", "n", "before", "after", "points"], _score_rows(row.scores), right=4)
+    shown = "\n".join(line for line in lines if not line.startswith(("diff --git ", "index ")))
+    yield Section(fenced(shown, "diff", 20_000), 80, "the patch")
     why = f"{quote(row.change, 1500)}\n>\n{quote(row.why, 1500)}"
     yield Section(f"**What was recommended** ({row.priority})\n\n{why}", 50, "what was recommended")
     yield Section(f"**What the writer says**\n\n{quote(row.said or '', 1000)}", 45, "what the writer says")
-    yield Section(f"**The patch**\n\n{fenced(row.patch, 'diff', 20_000)}", 80, "the patch")
-    yield table(["cases", "n", "before", "after", "difference"], _score_rows(row.scores))
-    yield table(
-        ["check", "outcome", "seconds"], [[one.name, one.outcome, f"{one.seconds:g}"] for one in row.checks]
-    )
-    yield table(["minimal diff", ""], _size_rows(row.metrics))
     for title, cases in (("newly right", row.scores.newly_right), ("newly wrong", row.scores.newly_wrong)):
-        shown = some([code(case) for case in cases], SHOWN_CASES)
-        yield Section(details(f"{len(cases)} cases {title}", shown) if cases else "", 30, f"cases {title}")
+        listed = some([code(case) for case in cases], SHOWN_CASES)
+        told = f"{len(cases)} case{'s' * (len(cases) > 1)} {title}"
+        yield Section(details(told, listed) if cases else "", 30, f"cases {title}")
+    checks = [[one.name, one.outcome, f"{one.seconds:g}"] for one in row.checks]
+    tables = table(["check", "outcome", "seconds"], checks, right=1), table(*_size(row.metrics), right=1)
+    yield Section(details("Its checks, and how small it is", "\n\n".join(tables)), 55, "its checks and size")
 
 
 def _refused(row: Row) -> str:
@@ -182,16 +186,18 @@ def _refused(row: Row) -> str:
 
 def _score_rows(scores: Scores) -> Iterator[Sequence[str]]:
     for name, count, before, after in scores.arms:
-        shown = f"{100 * before:.1f} %", f"{100 * after:.1f} %", f"**{100 * (after - before):+.2f}**"
-        yield [name, str(count), *shown]
+        yield [name, str(count), f"{before:.1%}", f"{after:.1%}", f"**{100 * (after - before):+.2f}**"]
 
 
-def _size_rows(metrics: Metrics) -> Iterator[Sequence[str]]:
-    yield ["syntax kept (`ast_similarity`)", f"{metrics.ast_similarity:.3f}"]
-    yield ["files (`file_touch_count`)", str(metrics.file_touch_count)]
-    yield ["lines changed (`line_change_ratio`)", f"{metrics.line_change_ratio:.3f}"]
-    yield ["scaffolding (`scaffolding_penalty`)", f"{metrics.scaffolding_penalty:.3f}"]
-    yield ["`reward_multiplier`", f"**{metrics.reward_multiplier:.3f}**"]
+def _size(metrics: Metrics) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """What a patch is measured by, and how it measures up."""
+    return ["size", "measured"], [
+        ["syntax kept (`ast_similarity`)", f"{metrics.ast_similarity:.3f}"],
+        ["files (`file_touch_count`)", str(metrics.file_touch_count)],
+        ["lines changed (`line_change_ratio`)", f"{metrics.line_change_ratio:.3f}"],
+        ["scaffolding (`scaffolding_penalty`)", f"{metrics.scaffolding_penalty:.3f}"],
+        ["all of it (`reward_multiplier`)", f"**{metrics.reward_multiplier:.3f}**"],
+    ]
 
 
 def _effect(scores: Scores) -> str:
