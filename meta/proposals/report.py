@@ -102,7 +102,7 @@ def sentence(report: Report) -> str:
         left = [f"{_stem(one)}: {one.reason}" for one in report.skipped]
         more = f"; {len(left) - 1} more" if len(left) > 1 else ""
         return f"No new challenger{f' ({left[0]}{more})' if left else ''}."
-    names = ", ".join(f"{_stem(row)} {name_of(row.variant, row.sha256)}" for row in report.proposals)
+    names = ", ".join(map(_called, report.proposals))
     return f"{len(report.proposals)} new challenger{'s' * (len(report.proposals) > 1)}: {names}."
 
 
@@ -151,19 +151,15 @@ def _first_screen(report: Report) -> str:
 
 
 def _table(proposals: Sequence[Proposed]) -> Section:
+    """Four columns: more would not fit a telephone."""
     rows = []
     for row in proposals[:MAX_ROWS]:
         tune = row.tune
-        before, after = (f"{100 * rates.passed / tune.cases:.1f} %" for rates in (tune.before, tune.after))
-        told = [
-            f"{before} -> {after}",
-            f"**{tune.points:+.1f}**",
-            str(tune.newly_right),
-            str(tune.newly_wrong),
-        ]
-        rows.append([_name(row), f"+{row.lines_added} -{row.lines_removed}", *told])
-    titles = ["challenger", "lines", "practice cases passed", "points", "newly right", "newly wrong"]
-    return Section(table(titles, rows, right=5) if rows else "", 50, "the table of challengers")
+        before, after = (f"{rates.passed / tune.cases:.1%}" for rates in (tune.before, tune.after))
+        flips = f"{tune.newly_right} / {tune.newly_wrong}"
+        rows.append([cell(_called(row)), f"**{tune.points:+.1f}**", f"{before} → {after}", flips])
+    titles = ["challenger", "points", "passed", "newly right / wrong"]
+    return Section(table(titles, rows, right=3) if rows else "", 50, "the table of challengers")
 
 
 def _proposal(row: Proposed) -> str:
@@ -178,7 +174,7 @@ def _proposal(row: Proposed) -> str:
         _spent(row),
         fenced(row.diff, "diff", MAX_DIFF),
     )
-    name = f"{_stem(row)} {name_of(row.variant, row.sha256)}"
+    name = f"{_called(row)} (+{row.lines_added} -{row.lines_removed} lines)"
     told, more = cut("; ".join(row.changes), MAX_TOLD)
     return details(
         f"{name}: {told}{'…' * more}" if told else name, "\n\n".join(part for part in parts if part)
@@ -212,6 +208,10 @@ def _named(rows: Sequence[Proposed | Cleared]) -> str:
 
 def _name(row: Proposed | Cleared) -> str:
     return f"{code(_stem(row))} {cell(name_of(row.variant, row.sha256))}"
+
+
+def _called(row: Proposed) -> str:
+    return f"{_stem(row)} {name_of(row.variant, row.sha256)}"
 
 
 def _stem(row: Proposed | Cleared | LeftOut) -> str:

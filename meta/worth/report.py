@@ -234,17 +234,21 @@ def _evidence(row: Agent, rule: Rule) -> str:
     return "\n".join(lines)
 
 
-_SHOWN = 6  # columns that fit a pull request; the others are folded
+_SHOWN = 5  # columns that fit a pull request, all but the last also on a telephone; the others are folded
 
 
 def _table(report: Report, columns: Sequence[Column]) -> Iterator[Section]:
-    titles = ["agent", "state", "days", "reward", "odds against", "passed (empty)"]
+    titles = ["agent", "reward", "odds against", "passed (empty)", "days"]
     titles += ["settled", "longest silence", "unique signals", "hit rate (base)"]
     titles += [*(column.title for column in columns), "cost per useful signal"]
-    rows = [_cells(row, columns) for row in report.agents[:MAX_ROWS]]
+    listed = report.agents[:MAX_ROWS]
+    rows = [_cells(row, columns) for row in listed]
+    named = [
+        [f"{own[0]}, {STATES[row.state]}", *own[1:_SHOWN]] for row, own in zip(listed, rows, strict=True)
+    ]
     more = len(report.agents) - len(rows)
     told = f"\n\n_And {more} more agents, all in `{FORM.path}`._" if more else ""
-    first = table(titles[:_SHOWN], [row[:_SHOWN] for row in rows], right=_SHOWN - 2)
+    first = table(titles[:_SHOWN], named, right=_SHOWN - 1)
     yield Section(first + told, 60, "the table of all agents")
     rest = [titles[0], *titles[_SHOWN:]]
     further = table(rest, [[row[0], *row[_SHOWN:]] for row in rows], right=len(rest) - 1)
@@ -256,11 +260,10 @@ def _cells(row: Agent, columns: Sequence[Column]) -> list[str]:
     found = row.columns or {}
     return [
         cell(row.agent, 60),
-        STATES[row.state],
-        str(row.n),
         _signed(row.rolling_avg_reward),
         _odds(row.measured.odds if row.measured else None),
         _passed(row),
+        str(row.n),
         _signed(row.measured.settled_reward if row.measured else None),
         "–"
         if row.measured is None or row.measured.longest_silence is None
@@ -303,7 +306,7 @@ def _named(agents: Iterable[str]) -> str:
 
 
 def _pct(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
+    return "–" if share is None else f"{100 * share:.0f}\u00a0%"  # which no line break may part
 
 
 def _signed(value: float | None) -> str:

@@ -13,6 +13,7 @@ from tests.worlds.browser import Look, looked_at
 from tests.worlds.github_page import WIDTH, page
 
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(1)> [x](javascript:alert(1)) @team #12 </details> | ` **"
+PHONE = 390
 ENDS = "one => document.querySelector(one).getBoundingClientRect().bottom + scrollY"
 
 
@@ -31,11 +32,17 @@ def test_every_text_reads_well_on_github(lived: Path, browser: Any, tmp_path: Pa
     for branch, text in bodies.items():
         world.put(tmp_path, f"{branch.partition('/')[2]}.html", page(text, branch))
     pages = sorted(one.name for one in tmp_path.glob("*.html"))
-    for found in looked_at(browser, tmp_path, pages, (Look(WIDTH, rules=READABLE), Look(390))):
+    for found in looked_at(browser, tmp_path, pages, (Look(WIDTH, rules=READABLE), Look(PHONE))):
         assert not found.troubles, found
     tab = browser.new_page(viewport={"width": WIDTH, "height": 900})
     tab.goto((tmp_path / "prompt-ab-champion.html").as_uri())
     assert tab.evaluate(ENDS, "pre.diff") <= 700  # verdict, figures and change on one screen
+    tab.set_viewport_size({"width": PHONE, "height": 900})
+    for branch, title in (("meta/prompt-proposals", "wrong"), ("meta/agent-retirement", "passed")):
+        world.put(tmp_path, "long.html", page(bodies[branch].replace("watcher", "geopolitical_risk")))
+        tab.goto((tmp_path / "long.html").as_uri())
+        column = tab.locator("th", has_text=title).first.bounding_box()
+        assert column["x"] + column["width"] <= PHONE, branch  # what decides can be read without scrolling
 
 
 # What depends on our text; its heading levels, landmarks and colours are GitHub's.
