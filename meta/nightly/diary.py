@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 from agents.llm_client import ModelOptions
 from agents.manifest import Manifest
 from agents.texts.prompt_set import PromptSet
-from eval.grading.suite import Suites
 from eval.ledger.provenance import GitState, Seen, add_once, history_row, model_identity, replay_metadata
 from eval.trials.progress import TERMINAL_EVERY_S
 from meta.nightly.stage import NIGHT
 from meta.nightly.steps import DONE, Result, Step
 from telemetry.edge import cli
-from telemetry.edge.files import SITE, Repo, write_atomic, write_json
+from telemetry.edge.files import SITE, Repo, read_again, write_atomic, write_json
 from telemetry.edge.frozen import frozen
 from telemetry.edge.git import commit_of
 from telemetry.edge.records import is_number, load_json
@@ -155,12 +154,13 @@ def line_of(
     seed: int,
 ) -> str:
     """One line of history about the night as a whole, beside those of its evals and its A/B test."""
-    prompts, suites = PromptSet(repo), Suites(repo, allow_unpinned=True)
+    prompts = PromptSet(repo)
     graded = (spec.eval_suite for spec in manifest.enabled() if spec.eval_suite)
     asked = model_identity(ModelOptions().model())["model"]
     metadata = replay_metadata(
         git_state,
-        suites={path: suites.load(path).sha256 for path in graded},
+        # Not loaded: a suite that is no suite may be what failed tonight, and that has to be told.
+        suites={path: hashlib.sha256(read_again(repo / path)).hexdigest() for path in graded},
         prompts={path: prompts.sha256(path) for path in manifest.prompts},
         seen=Seen((asked,) if asked else (), (), (spent["provider"],), (), ()),
         seed=seed,

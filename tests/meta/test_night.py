@@ -23,7 +23,7 @@ from agents.model.budget import Budget
 from agents.model.call import LLMError
 from agents.model.endpoint import OpenAIModel
 from agents.texts.variants import Variants
-from eval.ledger.provenance import add_once
+from eval.ledger.provenance import add_once, history
 from meta import night
 from meta.audit import recorded
 from meta.nightly import diary, standing
@@ -422,6 +422,16 @@ def test_a_night_that_keeps_every_champion_leaves_no_branch(
     assert git(checkout, "branch", "--list", "meta/*") == ""
     history = (checkout / "eval/history.jsonl").read_text()
     assert kept.sha256 in history and '"promoted":true' not in history
+
+
+def test_a_night_with_a_broken_suite_is_told_to_its_end(checkout: Path) -> None:
+    suite = checkout / "eval/suites/watcher.jsonl"
+    suite.write_text(suite.read_text() + "{broken\n")
+    git(checkout, "commit", "-qam", "Break a suite")
+    assert night.main(["--quiet", "--root", str(checkout)]) == cli.FOUND
+    *_, told = history(Repo(checkout))
+    assert (told.run_type, told.summary["steps"]["evals"]["status"]) == ("night", FAILED)
+    assert "did not come through" in (checkout / "site/index.html").read_text()
 
 
 def test_what_is_not_committed_is_named_and_no_part_of_the_night(root: Path) -> None:
