@@ -117,6 +117,7 @@ def _overview(facts: Facts, results: Results, rows: Mapping[str, dict[str, Any]]
     month = facts.now.strftime("%Y-%m")
     return {
         "sentence": _sentence(facts),
+        "missed": _missed(facts),
         "testing": [one for one in facts.comparisons if one.verdict in ("continue", "blocked")],
         "tonight": facts.days[0] if facts.days else None,
         "month": [day for day in facts.days if day.date.startswith(month)],
@@ -139,13 +140,22 @@ def _narrowest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(measured, key=above)[:MOST_AGENTS]
 
 
+def _missed(facts: Facts) -> list[tuple[str, str, str]]:
+    """(step, what became of it, why) of what did not come through in the last night."""
+    nights = [line for line in facts.lines if line.run_type == "night"]
+    steps = nights[-1].summary.get("steps") if nights else None
+    return [
+        (name, one["status"], str(one.get("told") or "").removeprefix("error: "))
+        for name, one in (steps or {}).items()
+        if one.get("status") in ("failed", "stopped", "skipped")
+    ]
+
+
 def _sentence(facts: Facts) -> str:
     """The night in one sentence."""
     if facts.last_night is None:
         return "Nothing has been measured yet."
-    nights = [line for line in facts.lines if line.run_type == "night"]
-    steps = nights[-1].summary.get("steps") if nights else None
-    failed = [name for name, one in (steps or {}).items() if one.get("status") in ("failed", "stopped")]
+    failed = [name for name, status, _ in _missed(facts) if status != "skipped"]
     waits = len(facts.changes)
     parts = [
         "nothing waits for you"

@@ -234,12 +234,19 @@ def test_an_empty_repository_has_a_site_too(tmp_path: Path) -> None:
     assert "Not measured yet." in agent and "<dd>none" not in agent
 
 
-def test_a_night_that_failed_says_which_step(tmp_path: Path) -> None:
+def test_a_night_that_failed_says_which_step_and_why(tmp_path: Path) -> None:
     root = world.commit(world.toy(tmp_path))
-    steps = {"agents": {"status": "done"}, "evals": {"status": "failed"}}
+    steps = {
+        "agents": {"status": "done", "told": "2 agents ran"},
+        "evals": {"status": "failed", "told": f"error: a suite changed {EVIL}"},
+        "drift": {"status": "skipped", "told": "needs evals"},
+    }
     line = {"ts": "2026-11-18T04:00:00Z", "run_type": "night", "summary": {"steps": steps}, "metadata": {}}
     world.put(root, HISTORY, json.dumps(line) + "\n")
-    assert "evals did not come through" in (built(root) / "index.html").read_text(encoding="utf-8")
+    page = (built(root) / "index.html").read_text(encoding="utf-8")
+    assert "evals did not come through" in page
+    assert "</span> a suite changed &lt;script" in page and "needs evals" in page and "agents ran" not in page
+    assert "a suite changed" not in (built(root, redacted=True) / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_drift_is_told_in_words_and_a_broken_record_of_one_not_at_all(tmp_path: Path) -> None:
