@@ -217,7 +217,7 @@ def make_plan(
         evidence,
         about,
         sizes,
-        tuple(problems),
+        tuple(dict.fromkeys(problems)),  # prompts may share a suite that cannot be read
         paid(planner.history, night),
     )
 
