@@ -6,13 +6,16 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.branch.remote import DataBranch
 from telemetry.branch.segments import Segment
 from telemetry.read import parquet
 from telemetry.read.rows import parse
 from telemetry.read.store import each_once
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 BATCH: Final = 200  # segments read from git at a time
 
@@ -41,9 +44,10 @@ def by_day(
             yield day, files[0]
         elif files:
             days |= _staged(parquet.events(files), scratch)
-    for day in sorted(days):
-        if (written := _once(scratch / f"{day}.jsonl", ids.get(day, set()))) is not None:
-            yield day, written
+    with parquet.opened() as con:
+        for day in sorted(days):
+            if (written := _once(con, scratch / f"{day}.jsonl", ids.get(day, set()))) is not None:
+                yield day, written
 
 
 def _read(branch: DataBranch, segments: Sequence[Segment]) -> Iterator[tuple[Segment, bytes]]:
@@ -83,7 +87,7 @@ def _staged(events: Iterable[dict[str, Any]], scratch: Path) -> set[str]:
     return days
 
 
-def _once(staged: Path, known: set[str]) -> Path | None:
+def _once(con: DuckDBPyConnection, staged: Path, known: set[str]) -> Path | None:
     """The rows of a day that are not known, each once, as a Parquet file; None if there is none."""
     import orjson
 
@@ -97,5 +101,5 @@ def _once(staged: Path, known: set[str]) -> Path | None:
         return None
     fresh, written = staged.with_suffix(".fresh"), staged.with_suffix(".parquet")
     fresh.write_bytes(b"".join(kept.values()))
-    parquet.write(fresh, written, len(kept))
+    parquet.write(con, fresh, written, len(kept))
     return written

@@ -28,8 +28,9 @@ from telemetry.edge.files import SEALED, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.logger import FIELD
 from telemetry.read import field
+from telemetry.read.parquet import opened
 from telemetry.read.rows import COLUMNS, ELSEWHERE, Window, quoted
-from telemetry.read.store import by_day, footer, memory_limit, sealed_sql
+from telemetry.read.store import by_day, footer, sealed_sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -243,10 +244,7 @@ def _make(repo: Repo, name: str, files: Sequence[Path]) -> None:
 
 def sum_up(files: Sequence[Path], target: Callable[[str], Path], whats: Sequence[str] = ()) -> None:
     """What the runs of sealed files come to, each kind (or these) in a file of its own."""
-    import duckdb
-
-    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 1}) as con:
-        con.execute("set enable_progress_bar = false")
+    with opened() as con:
         needed = ", ".join(NEEDED)
         con.execute(
             f"create temp table runs as select {needed} from ({sealed_sql(files, False)}) where kind = 'run'"

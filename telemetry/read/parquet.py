@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from telemetry.edge.errors import Stopped, of_engine
-from telemetry.edge.frozen import frozen
 from telemetry.read import rows
 from telemetry.read.store import LINE_BUFFER, ONCE, memory_limit
 
@@ -25,20 +23,22 @@ ROW_GROUP: Final = 100_000  # rows; a day rarely holds more, and a reader skips 
 def sealable(line: bytes) -> dict[str, Any] | None:
     """The event, if its columns can be given back from Parquet exactly as they were."""
     event = rows.parse(line)
-    return event if event is not None and _fit(event) else None
+    return event if event is not None and _fit(event, rows.form_of(event)) else None
 
 
-def row(line: bytes, event: dict[str, Any], said: bool) -> bytes | None:
-    """The event on a line as it goes to Parquet; `said`: whether the line says all of it.
+def row(line: bytes, event: dict[str, Any], form: rows.Form | None) -> bytes | None:
+    """The event on a line as it goes to Parquet, with its form, if the line says all of it.
 
     None where it could not be given back as it was. Most lines need not be written anew, which takes longer than to
     read them: they stand for themselves, with what belongs in no column said again at their end. Only a line that names
     a field twice, or has objects in it, has more colons after a quote than it has fields.
     """
-    if not said or line.count(b'":') != len(event) or not line.endswith(b"}\n") or "extra" in event:
+    if form is None or line.count(b'":') != len(event) or not line.endswith(b"}\n") or "extra" in event:
         return columns(event)
-    if (form := _fit(event)) is None or not form.rest:
-        return None if form is None else line
+    if not _fit(event, form):
+        return None
+    if not form.rest:
+        return line
     rest = _json({name: event[name] for name in form.rest})
     return None if rest is None else b'%b,"extra":%b}\n' % (line[:-2], rest)
 
@@ -48,7 +48,8 @@ def columns(event: dict[str, Any]) -> bytes | None:
 
     None where it could not be given back as it was.
     """
-    if (form := _fit(event)) is None:
+    form = rows.form_of(event)
+    if not _fit(event, form):
         return None
     known = {name: event.get(name) for name in rows.COLUMNS}
     told = _json(known | {"extra": {name: event[name] for name in form.rest}})
@@ -64,48 +65,31 @@ def _json(content: dict[str, Any]) -> bytes | None:
         return None
 
 
-@frozen
-class _Form:
-    """What events of some fields and types have in common."""
-
-    numbers: tuple[str, ...]  # the columns that hold one
-    rest: tuple[str, ...]  # the fields that are no column
-
-
-def _fit(event: dict[str, Any]) -> _Form | None:
-    """The form of an event whose columns hold its values without loss."""
-    form = _form(tuple(event), tuple(map(type, event.values())))
-    for name in form.numbers if form else ():
+def _fit(event: dict[str, Any], form: rows.Form) -> bool:
+    """Whether columns hold the values of an event without loss."""
+    for name in form.numbers if form.fits else ():
         value = event[name]
         if not -EXACT <= value <= EXACT and (type(value) is int or not isfinite(value)):
-            return None
-    return form
+            return False
+    return form.fits
 
 
-@lru_cache(maxsize=1000)  # rows of one program are of a few forms, and there are millions of them
-def _form(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Form | None:
-    """None if a column cannot hold a value of that type."""
-    numbers = []
-    for name, kind in zip(names, kinds, strict=True):
-        if name in rows.COLUMNS and kind is not type(None):
-            holds = {"double": (int, float), "bigint": (int,)}.get(rows.NUMBERS.get(name, ""), (str,))
-            if kind not in holds:
-                return None
-            numbers += [name] if name in rows.NUMBERS else []
-    return _Form(tuple(numbers), tuple(name for name in names if name not in rows.COLUMNS))
-
-
-def write(lines: Path, target: Path, count: int) -> int:
-    """Write the lines as Parquet, each row once, make it durable, and count the rows that can be read back."""
+def opened(threads: int = 1) -> DuckDBPyConnection:
+    """A connection to read and write files with: to open one takes as long as to write some thousand rows."""
     import duckdb
 
+    con = duckdb.connect(config={"memory_limit": memory_limit(), "threads": threads})
+    con.execute("set enable_progress_bar = false")
+    return con
+
+
+def write(con: DuckDBPyConnection, lines: Path, target: Path, count: int) -> int:
+    """Write the lines as Parquet, each row once, make it durable, and count the rows that can be read back."""
     source, written = rows.quoted(str(lines)), rows.quoted(str(target))
-    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 1}) as con:
-        con.execute("set enable_progress_bar = false")
-        found = _copied(con, source, written, "*")
-        if found[0] == count and found[-1] < count:
-            found = _copied(con, source, written, "distinct on (event_id) *")
-            count = found[-1]
+    found = _copied(con, source, written, "*")
+    if found[0] == count and found[-1] < count:
+        found = _copied(con, source, written, "distinct on (event_id) *")
+        count = found[-1]
     if found != (count,) * 4:
         said = f"{found[:-1]} rows read back where {count} were written"
         raise Stopped(f"{target.name}: {said}; the log is untouched")
@@ -129,14 +113,12 @@ def _copied(con: DuckDBPyConnection, lines: str, target: str, what: str) -> tupl
 
 def events(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
     """The rows of sealed files as they were logged; what was missing then is null."""
-    import duckdb
     import orjson
 
     if not files:
         return
     names = ", ".join(rows.quoted(str(path)) for path in files)
-    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 2}) as con:
-        con.execute("set enable_progress_bar = false")
+    with opened(threads=2) as con:
         told = "replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts)"
         found = con.execute(
             f"select * {told} from read_parquet([{names}], hive_partitioning=false, union_by_name=true)"
@@ -150,12 +132,9 @@ def events(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 def holds_day(file: Path, day: str) -> bool:
     """Whether a file from elsewhere is Parquet with the columns of events, measures that can be, all of that day."""
-    import duckdb
-
     names = ", ".join((*rows.REQUIRED, *rows.MEASURES, "extra"))
     sound = " and ".join(f"coalesce(max(abs({name})), 0) <= {rows.MAX_MEASURE}" for name in rows.MEASURES)
-    with duckdb.connect(config={"memory_limit": memory_limit(), "threads": 1}) as con:
-        con.execute("set enable_progress_bar = false")
+    with opened() as con:
         try:
             asked = con.execute(
                 f"select count(event_id) = count(*) and {sound},"

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import IO, Any, Final
 
 from telemetry.edge import cli
@@ -45,6 +46,9 @@ MEASURES: Final = ("latency_ms", "cost_usd", "reward")
 MAX_MEASURE: Final = 1e15  # beyond it, a value is no measurement, and its square would break every mean
 _INSTANT: Final = re.compile(r"(19[7-9]|2[01]\d)\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
 COLUMNS: Final = {"ts": "timestamp"} | dict.fromkeys(TEXTS, "varchar") | NUMBERS  # name -> type in SQL
+
+# By type in SQL, the types in Python of which a column gives every value back.
+_HOLDS: Final = {"timestamp": (str,), "varchar": (str,), "double": (int, float), "bigint": (int,)}
 
 ELSEWHERE: Final = "branch/"  # how the source of a row begins whose run was started from another branch
 
@@ -141,8 +145,8 @@ def parse(line: bytes) -> dict[str, Any] | None:
     return None if found is None else found[0]
 
 
-def read(line: bytes) -> tuple[dict[str, Any], bool] | None:
-    """The same, and whether the line itself says all of that, in JSON."""
+def read(line: bytes) -> tuple[dict[str, Any], Form | None] | None:
+    """The same, and its form, if the line itself says all of that, in JSON."""
     import orjson
 
     if len(line) > MAX_LINE:
@@ -152,28 +156,57 @@ def read(line: bytes) -> tuple[dict[str, Any], bool] | None:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:
         event, said = _with_nan(line), False
-    if type(event) is not dict:
+    if type(event) is not dict or not (form := form_of(event)).known:
         return None
-    for name in SAID:
-        if event.get(name) is None:
-            return None
-    for name in MEASURES:
-        value = event.get(name)
-        if value is None:
-            continue
-        if type(value) not in (int, float) or not -MAX_MEASURE <= value <= MAX_MEASURE:  # NaN is not between
+    for name in form.measures:
+        if not -MAX_MEASURE <= event[name] <= MAX_MEASURE:  # NaN is not between
             return None
     if not is_instant(event["ts"]):
         if (moment := _in_utc(event["ts"])) is None:
             return None
         event["event_id"] = event.get("event_id") or own_id(event)
         event["ts"], said = moment, False
+    if said and form.whole:
+        return event, form
     for name in ("event_id", "kind", "source"):
         if event.get(name) is None:
-            event[name], said = DEFAULTS.get(name) or own_id(event), False
+            event[name] = DEFAULTS.get(name) or own_id(event)
     if event.get("error") is not None and event.get("error_kind") is None:
-        event["error_kind"], said = "agent", False
-    return event, said
+        event["error_kind"] = "agent"
+    return event, None
+
+
+@frozen
+class Form:
+    """What events of some fields and types have in common: all that can be said of one without its values."""
+
+    known: bool  # who ran, and when; and its measures are numbers
+    whole: bool  # nothing has to follow from the rest
+    fits: bool  # its columns can hold values of those types
+    measures: tuple[str, ...]  # that are not null
+    numbers: tuple[str, ...]  # the columns that hold one
+    rest: tuple[str, ...]  # the fields that are no column
+
+
+def form_of(event: dict[str, Any]) -> Form:
+    return _form(*event, *map(type, event.values()))
+
+
+@lru_cache(maxsize=1000)  # rows of one program are of a few forms, and there are millions of them
+def _form(*told: Any) -> Form:
+    """Of as many names and, behind them, as many types."""
+    names, kinds = told[: len(told) // 2], told[len(told) // 2 :]
+    given = {name: kind for name, kind in zip(names, kinds, strict=True) if kind is not type(None)}
+    measures = tuple(name for name in MEASURES if name in given)
+    numbers = tuple(name for name in given if name in NUMBERS)
+    return Form(
+        given.keys() >= {*SAID} and all(given[name] in _HOLDS["double"] for name in measures),
+        given.keys() >= {*REQUIRED} and ("error" not in given or "error_kind" in given),
+        all(kind in _HOLDS[COLUMNS[name]] for name, kind in given.items() if name in COLUMNS),
+        measures,
+        numbers,
+        tuple(name for name in names if name not in COLUMNS),
+    )
 
 
 OWN: Final = "row-"  # how the id of a row begins that came without

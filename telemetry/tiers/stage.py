@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,9 @@ from telemetry.read import parquet, rows
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-BATCH: Final = 1 << 20  # bytes of lines that are read, and buffered while splitting
+    from duckdb import DuckDBPyConnection
+
+BATCH: Final = 1 << 20  # bytes of lines that are read at a time
 QUIET: Final = 8 << 20  # bytes of lines without a day's, after which it is taken to be complete
 SHARE: Final = 128 << 20  # bytes of lines that are worth another process
 PROCESSES: Final = 4  # at most, 100 MB each
@@ -73,7 +76,7 @@ def _shares(log: IO[bytes], size: int) -> list[tuple[int, int]]:
 
 def _next_day(log: IO[bytes], position: int, size: int) -> int:
     """Where the lines of another day begin, from some position on: a day in two files is slower to read."""
-    lines, day = _lines(log, position, size), None
+    lines, day = chain.from_iterable(_blocks(log, position, size)), None
     position += len(next(lines, b""))  # most likely a part of a line
     for line in lines:
         event = rows.parse(line)
@@ -84,17 +87,16 @@ def _next_day(log: IO[bytes], position: int, size: int) -> int:
     return size
 
 
-def _lines(log: IO[bytes], start: int, end: int) -> Iterator[bytes]:
+def _blocks(log: IO[bytes], start: int, end: int) -> Iterator[list[bytes]]:
     """The lines of a stretch of the log, line feeds included; processes that share the file share no place in it."""
     torn = b""
     while start < end and (block := os.pread(log.fileno(), min(BATCH, end - start), start)):
         start += len(block)
-        for line in io.BytesIO(torn + block):
-            if line.endswith(b"\n"):
-                yield line
-        torn = b"" if line.endswith(b"\n") else line
+        lines = io.BytesIO(torn + block).readlines()
+        torn = b"" if lines[-1].endswith(b"\n") else lines.pop()
+        yield lines
     if torn:
-        yield torn
+        yield [torn]
 
 
 class _SplitOff:
@@ -137,19 +139,19 @@ def _tell(telling: Connection, *share: Any) -> None:
 
 def _stage(log: IO[bytes], share: tuple[int, int], today: str, staging: Path, name: str = "") -> Staged:
     """Stage a share: days are written and counted while later lines are read."""
-    with ThreadPoolExecutor(1) as pool:
+    with parquet.opened() as con, ThreadPoolExecutor(1) as pool:
         writing: dict[str, Future[int]] = {}
 
         def write(part: str, count: int) -> None:
-            writing[part] = pool.submit(_write, staging / f"dt={part}.jsonl", count)
+            writing[part] = pool.submit(_write, con, staging / f"dt={part}.jsonl", count)
 
         kept, first = _split(log, share, today, staging, name, write)
         return Staged({part: count.result() for part, count in writing.items()}, kept, first)
 
 
-def _write(lines: Path, count: int) -> int:
+def _write(con: DuckDBPyConnection, lines: Path, count: int) -> int:
     """A part as Parquet; its lines go at once, before most of them were brought to disk."""
-    written = parquet.write(lines, lines.with_suffix(".parquet"), count)
+    written = parquet.write(con, lines, lines.with_suffix(".parquet"), count)
     lines.unlink()
     return written
 
@@ -168,39 +170,33 @@ def _split(
     there be more of it, that is a part of its own. Gives how many lines stay, and the first that does not.
     """
     parts: dict[str, _Part] = {}  # by day
-    staying: list[bytes] = []
-    position = flushed = share[0]
-    kept = 0
+    position, kept = share[0], 0
     first: dict[str, Any] = {}
-
-    def flush() -> None:
-        with (staging / f"{name}{LIVE}").open("ab") as file:
-            file.writelines(staying)
-        staying.clear()
-        for part in parts.values():
-            part.flush(staging)
-        for part in [one for one in parts.values() if position - one.touched > QUIET and not one.late]:
-            write(part.name, part.rows)
-            parts[part.name[:10]] = _Part(f"{part.name}-late", position, late=True)
-
-    for line in _lines(log, *share):
-        found = rows.read(line)
-        day = found[0]["ts"][:10] if found is not None else today
-        row = parquet.row(line, *found) if found is not None and day < today else None
-        if row is None:
-            staying.append(line)
-            kept += bool(line.strip())
-        else:
-            first = first or {"offset": position, "line": line.decode()}
+    (staging / f"{name}{LIVE}").touch()
+    for lines in _blocks(log, *share):
+        staying = []
+        for line in lines:
+            found = rows.read(line)
+            day = found[0]["ts"][:10] if found is not None else today
+            row = parquet.row(line, *found) if found is not None and day < today else None
+            if row is None:
+                staying.append(line)
+                continue
             if (part := parts.get(day)) is None:
-                part = parts[day] = _Part(f"{day}{name}", position)
+                part = parts[day] = _Part(f"{day}{name}")
+                before = lines[: lines.index(line)]
+                first = first or {"offset": position + sum(map(len, before)), "line": line.decode()}
             part.waiting.append(row)
-            part.touched = position
-        position += len(line)
-        if position - flushed > BATCH:
-            flush()
-            flushed = position
-    flush()
+        position += sum(map(len, lines))
+        kept += sum(bool(line.strip()) for line in staying)
+        with (staging / f"{name}{LIVE}").open("ab") as live:
+            live.writelines(staying)
+        for part in list(parts.values()):
+            if part.waiting:
+                part.flush(staging, position)
+            elif position - part.touched > QUIET and not part.late:
+                write(part.name, part.rows)
+                parts[part.name[:10]] = _Part(f"{part.name}-late", position, late=True)
     for part in parts.values():
         if part.rows:
             write(part.name, part.rows)
@@ -212,14 +208,14 @@ class _Part:
     """The rows of a day that are being staged, or those that came after it was closed."""
 
     name: str
-    touched: int  # offset in the log of the last of its lines
+    touched: int = 0  # where in the log the last of its lines was read
     late: bool = False
     rows: int = 0
     waiting: list[bytes] = field(default_factory=list)
 
-    def flush(self, staging: Path) -> None:
-        if self.waiting:
-            with (staging / f"dt={self.name}.jsonl").open("ab") as file:
-                file.writelines(self.waiting)
-            self.rows += len(self.waiting)
-            self.waiting.clear()
+    def flush(self, staging: Path, position: int) -> None:
+        with (staging / f"dt={self.name}.jsonl").open("ab") as file:
+            file.write(b"".join(self.waiting))
+        self.rows += len(self.waiting)
+        self.touched = position
+        self.waiting.clear()

@@ -89,7 +89,8 @@ def _sealed(root: Path) -> Row:
                 event.pop(name, None)
             event["ts"] = str(event["ts"])
             lines.write(parquet.columns(event) or b"")
-    parquet.write(plain, root / "plain.parquet", sum(1 for _ in plain.open("rb")))
+    with parquet.opened() as con:
+        parquet.write(con, plain, root / "plain.parquet", sum(1 for _ in plain.open("rb")))
     hashes = with_hashes - (root / "plain.parquet").stat().st_size
     each = (words + hashes) / calls
     return Row(
