@@ -94,8 +94,8 @@ _hints = cache(get_type_hints)
 
 
 def _as(hint: Any, value: Any) -> Any:
-    if value is None:
-        return None
+    if value is None or isinstance(value, (str, int, float)):  # most are
+        return value
     if isinstance(hint, type) and is_dataclass(hint):
         return made(hint, value)
     origin, inner = get_origin(hint), get_args(hint)
