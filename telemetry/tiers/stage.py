@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from telemetry.edge.errors import Stopped, of_engine
+from telemetry.edge.errors import BadInput, Stopped, of_engine
 from telemetry.edge.frozen import frozen
 from telemetry.read import parquet, rows
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BATCH: Final = 1 << 20  # bytes of lines that are read at a time
 QUIET: Final = 8 << 20  # bytes of lines without a day's, after which it is taken to be complete
 SHARE: Final = 128 << 20  # bytes of lines that are worth another process
-PROCESSES: Final = 4  # at most, 100 MB each
+PROCESSES: Final = 4  # at most, 150 MB each
 LIVE: Final = "live.jsonl"  # what stays in the log
 
 
@@ -130,7 +130,7 @@ class _SplitOff:
 
 def _tell(telling: Connection, *share: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever split it off is interrupted too, and ends it
-    told: tuple[type[Exception], ...] = (Stopped, OSError, MemoryError, *of_engine())
+    told: tuple[type[Exception], ...] = (BadInput, Stopped, OSError, MemoryError, *of_engine())
     try:
         telling.send(_stage(*share))
     except told as problem:  # for whoever waits for this share

@@ -17,7 +17,7 @@ import pytest
 
 from telemetry import logger, retention
 from telemetry.edge import cli
-from telemetry.edge.errors import Stopped
+from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import here, working_in
 from telemetry.read import parquet, store
 from telemetry.tiers import stage
@@ -98,26 +98,33 @@ def test_a_large_log_is_sealed_in_shares_as_if_by_one(root: Path, monkeypatch: p
     assert not list(root.rglob("staging"))
 
 
-@pytest.mark.parametrize(("problem", "said"), [("raised", "a share is broken"), ("killed", "was ended")])
-def test_a_share_that_fails_leaves_the_log_untouched(
-    problem: str, said: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (Stopped("it is broken"), "it is broken"),
+        (BadInput("no such size"), "no such size"),
+        (None, "was ended"),
+    ],
+)
+def test_a_share_that_fails_leaves_the_log_untouched_and_says_so_once(
+    problem: Exception | None, said: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     expected, parent, real = mixed_log(), os.getpid(), parquet.row
 
     def row(*found: Any) -> bytes | None:
         if os.getpid() == parent:
             return real(*found)
-        if problem == "killed":
+        if problem is None:
             os.kill(os.getpid(), signal.SIGKILL)
-        raise Stopped("a share is broken")
+        raise problem
 
     monkeypatch.setattr(stage, "SHARE", 2_000)
     monkeypatch.setattr(stage.os, "sched_getaffinity", lambda pid: range(2), raising=False)
     monkeypatch.setattr(parquet, "row", row)
     before = log_path().read_bytes()
-    with pytest.raises(Stopped, match=said):
+    with pytest.raises((Stopped, BadInput), match=said):
         retention.seal(here(), TODAY)
-    assert log_path().read_bytes() == before
+    assert log_path().read_bytes() == before and not capfd.readouterr().err
     monkeypatch.undo()
     assert ids() == expected
 
