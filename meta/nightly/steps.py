@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from meta.nightly.stage import InPlace
 from meta.publish import kinds
@@ -16,6 +19,9 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.files import CHARTS, OUTPUTS, REPORTS, RESULTS, SUMMARY
 from telemetry.edge.frozen import frozen
 from telemetry.read.store import REPLAY_DAYS
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 DONE, FAILED, STOPPED, SKIPPED = "done", "failed", "stopped", "skipped"
 
@@ -33,6 +39,7 @@ class Step:
     look: str = ""  # where to look if there is no branch
     only_data: bool = False  # writes nothing that git tracks, so it works on the checkout itself
     tonight: bool = False  # tells what this night did rather than what its script found
+    after: str = ""  # the last step that it reads anything of: then it may begin, beside the others
 
 
 @frozen
@@ -93,7 +100,8 @@ def steps(
              needs=("evals",), kind="proposals", carries=(critiques,)),
         Step("retirement", "asking who earns their keep", (("meta.retirement",),),
              needs=("agents",), kind="retirement"),
-        Step("charts", "drawing", charts, look=f"{CHARTS}/", only_data=True),
+        Step("charts", "drawing", charts, look=f"{CHARTS}/", only_data=True,
+             after="shadow" if shadow else "agents"),
     )  # fmt: skip
     again = Step("back-test", "testing promotions on cases that came in since", asking("eval.backtest"),
                  kind="backtest", look="python -m meta.audit --log")  # fmt: skip
@@ -145,6 +153,36 @@ def call(module: str, argv: list[str]) -> tuple[int, str]:
     return code, (heard.getvalue().strip().splitlines() or [f"{module} {ending}"])[-1]
 
 
+class Beside:
+    """A step in a process of its own, while the night goes on."""
+
+    def __init__(self, step: Step, stage: InPlace) -> None:
+        from multiprocessing import get_context
+
+        # A new process: one that is split off would have the locks of this one's threads, but not the threads.
+        new = get_context("spawn")
+        self._heard, telling = new.Pipe(duplex=False)
+        self._process = new.Process(
+            target=_run_beside, args=(telling, step, InPlace(stage.root)), daemon=True
+        )
+        self._process.start()
+        telling.close()
+
+    def result(self) -> Result | None:
+        """How it ended, once it has; None if it was killed."""
+        try:
+            ended: Result = self._heard.recv()
+        except EOFError:
+            return None
+        self._process.join()
+        return ended
+
+
+def _run_beside(telling: Connection, step: Step, stage: InPlace) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it is interrupted too, and ends it
+    telling.send(run_step(step, stage))
+
+
 def run_night(
     night: Sequence[Step],
     stage: InPlace,
@@ -154,16 +192,22 @@ def run_night(
     tonight: Callable[[], str] | None = None,
 ) -> list[Result]:
     """Every step in order; one whose needs failed is skipped, one that is done already is not repeated."""
+    done = {name: replace(ended, again=True) for name, ended in earlier.items() if ended.status == DONE}
     results: dict[str, Result] = {}
+    beside: dict[str, Beside] = {}
     for step in night:
         missing = [name for name in step.needs if results[name].status != DONE]
-        if step.name in earlier and earlier[step.name].status == DONE:
-            result = replace(earlier[step.name], again=True)
+        if step.name in done:
+            result = done[step.name]
         elif missing:
             result = Result(step.name, SKIPPED, f"needs {', '.join(missing)}")
         else:
             on_start(step)
-            result = run_step(step, stage, tonight)
+            ended = beside[step.name].result() if step.name in beside else None
+            result = ended or run_step(step, stage, tonight)
         results[step.name] = result
         on_end(result)
+        if result.status == DONE and (os.cpu_count() or 1) > 1:
+            due = [later for later in night if later.after == step.name and later.name not in done]
+            beside |= {later.name: Beside(later, stage) for later in due}
     return list(results.values())

@@ -54,9 +54,9 @@ def checkout(pristine: Path, tmp_path: Path) -> Path:
     return tmp_path / "checkout"
 
 
-def scripted(name: str, code: int = 0, **more: object) -> Step:
+def scripted(name: str, code: int = 0, *flags: str, **more: object) -> Step:
     """A step whose script only returns an exit code."""
-    return Step(name, "working", (("tests.worlds.exits", str(code), name),), **more)  # type: ignore[arg-type]
+    return Step(name, "working", (("tests.worlds.exits", str(code), name, *flags),), **more)  # type: ignore[arg-type]
 
 
 def run(steps: list[Step], root: Path, earlier: dict[str, Result] | None = None) -> dict[str, Result]:
@@ -89,6 +89,28 @@ def test_a_failing_step_skips_what_needs_it_and_nothing_else(root: Path) -> None
 def test_a_script_that_raises_is_a_failed_step_with_its_reason(root: Path) -> None:
     told = run([Step("bad", "", (("tests.no_such_module",),))], root)
     assert told["bad"].status == FAILED and "no_such_module" in told["bad"].told
+
+
+def test_a_step_that_reads_nothing_of_later_ones_runs_beside_them_and_is_told_in_its_place(
+    root: Path,
+) -> None:
+    night = [
+        scripted("agents"),
+        scripted("evals", 0, "--once", "drawn"),
+        scripted("charts", 0, "--leave", "drawn", after="agents", only_data=True),
+    ]
+    told = run(night, root)
+    assert [(name, result.status) for name, result in told.items()] == [
+        ("agents", DONE),
+        ("evals", DONE),
+        ("charts", DONE),
+    ]
+    assert told["charts"].told == "charts told"
+
+
+def test_a_step_whose_own_process_was_killed_is_run_again_by_the_night_itself(root: Path) -> None:
+    charts = scripted("charts", 0, "--die-beside", after="agents", only_data=True)
+    assert run([scripted("agents"), charts], root)["charts"].told == "charts told"
 
 
 def test_what_is_done_is_not_repeated_and_what_failed_is(root: Path) -> None:

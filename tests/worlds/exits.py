@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
+import time
 
 from telemetry.edge import cli
 from telemetry.edge.files import Repo
+
+PATIENCE_S = 60
 
 
 def parser() -> cli.Parser:
     parse = cli.Parser(__doc__)
     parse.add_argument("code", type=int)
     parse.add_argument("name")
+    parse.add_argument("--leave", default="", help="a file to leave")
+    parse.add_argument("--once", default="", help="a file to wait for")
+    parse.add_argument(
+        "--die-beside", action="store_true", help="be killed unless the night itself runs this"
+    )
     return parse
 
 
 @cli.entry(parser)
-def main(args: argparse.Namespace, _repo: Repo) -> int:
+def main(args: argparse.Namespace, repo: Repo) -> int:
+    if args.die_beside and multiprocessing.parent_process():
+        os._exit(9)
+    if args.leave:
+        (repo / args.leave).touch()
+    given_up = time.monotonic() + PATIENCE_S
+    while args.once and not (repo / args.once).exists():
+        if time.monotonic() > given_up:
+            return cli.FOUND
+        time.sleep(0.01)
     cli.found(f"{args.name} told")
     return int(args.code)
