@@ -8,13 +8,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from meta.proposals.edits import Edit, EditError
 from telemetry.edge.records import load_terms
 
 _BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
-_KEY = re.compile(r"^(?=[A-Za-z_][\w-]*:)", re.MULTILINE)
+_NEXT = re.compile(r"\n(?=[A-Za-z_][\w-]*:)")  # where an entry ends and another begins
 _COMMENT = re.compile(r"[ \t]+#[^'\"\]}]*$")
 _PLAIN = re.compile(r"[A-Za-z][\w .*/'-]*")  # needs no quotes in YAML, also inside brackets
 
@@ -113,9 +114,15 @@ def _smallest(text: str, old: str, new: str) -> Edit:
             raise EditError(f"{old.strip()[:80]!r} is there more than once")
 
 
-def _blocks(text: str) -> list[list[str]]:
+@functools.lru_cache(maxsize=64)
+def _blocks(text: str) -> tuple[tuple[str, ...], ...]:
     """The entries of each block with the lines that belong to them; a comment goes with what stands above it."""
-    return [[chunk for chunk in _KEY.split(block[1]) if chunk] for block in _BLOCK.finditer(text)]
+    bodies = [block[1] for block in _BLOCK.finditer(text)]
+    cuts = ([0, *(entry.end() for entry in _NEXT.finditer(body)), len(body)] for body in bodies)
+    return tuple(
+        tuple(body[start:end] for start, end in pairwise(places) if start < end)
+        for body, places in zip(bodies, cuts, strict=True)
+    )
 
 
 @functools.lru_cache(maxsize=8192)
