@@ -41,8 +41,11 @@ def unknown_offline(spec: AgentSpec, prompts: PromptSet, inputs: Inputs) -> str:
     if spec.module != __name__:
         return ""
     analysts = {**GENERIC, **load_domain(spec.domain).analysts}
+    rules = read(prompts.system(spec))
+    if chosen(analysts, rules, {}):  # the prompt names one, whatever the question
+        return ""
     try:
         payload = {"task": spec.name, **_question(spec, inputs)}
     except (KeyError, TypeError, ValueError, SourceError):
         return ""  # inputs that cannot be prepared: whoever runs it will tell
-    return "" if chosen(analysts, read(prompts.system(spec)), payload) else UNKNOWN_TASK
+    return "" if chosen(analysts, rules, payload) else UNKNOWN_TASK
