@@ -10,9 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
 import os
-import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -117,6 +115,8 @@ async def _run(repo: Repo, manifest: Manifest, chosen: list[AgentSpec], args: ar
     tell = _counter(len(plan)) if args.replay else _tell
     pick = None
     if not args.replay and any(spec.models for spec in chosen):
+        import random
+
         from agents.routing.models import open_router
 
         pick = open_router(repo, chosen, random.SystemRandom().random)
@@ -178,6 +178,8 @@ def _report(results: Sequence[Result], watchers: Collection[str], args: argparse
         + "".join(f"; {name} skipped: {why}" for name, why in skipped.items())
     )
     if args.json:
+        import json
+
         shown = [_shown(result) for result in results]
         print(json.dumps({"results": shown, "failed": len(failed), "skipped": skipped}, allow_nan=False))
     elif not args.quiet:
@@ -199,6 +201,8 @@ def _report_replay(outcome: Replay, args: argparse.Namespace) -> int:
     days = outcome.days
     errors = Counter(result.error_kind for result in outcome.results if result.error_kind)
     if args.json:
+        import json
+
         shown = {"days": [days[0], days[-1]] if days else [], "runs": len(outcome.results)}
         print(json.dumps(shown | {"skipped": outcome.skipped, "errors": errors, "stopped": outcome.stopped}))
     elif not args.quiet:

@@ -10,13 +10,12 @@ came through.
 from __future__ import annotations
 
 import argparse
-import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import add_model_flags, model_options
-from agents.routing.decide import FALLBACK, STRATEGIES
+from agents.routing import FALLBACK, STRATEGIES
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import Repo, write_atomic
@@ -107,6 +106,8 @@ def _run(repo: Repo, args: argparse.Namespace) -> int:
 
 
 def _router(repo: Repo, manifest: Manifest, args: argparse.Namespace) -> Router:
+    import random
+
     from agents.domain import IMPROVING
     from agents.routing.decide import Router
     from agents.routing.experience import load_experience

@@ -15,7 +15,6 @@ are not held against it, runs under different scoring versions are never average
 from __future__ import annotations
 
 import argparse
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -144,6 +143,8 @@ def _decide(repo: Repo, rows: Sequence[Agent], rule: Rule, report: Path, *, enab
 
 
 def _sha256(data: bytes) -> str:
+    import hashlib
+
     return hashlib.sha256(data).hexdigest()
 
 

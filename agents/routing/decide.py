@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from agents.routing import BALANCE, BANDIT, MATCH
 from agents.routing.choice import (
     MOST,
     Candidate,
@@ -31,8 +32,6 @@ from telemetry.edge.frozen import frozen
 if TYPE_CHECKING:
     from agents.routing.policy import Policy
 
-BANDIT, MATCH, BALANCE, FALLBACK = "multi-armed-bandit", "capability-match", "load-balance", "fallback"
-STRATEGIES: Final = (BANDIT, MATCH, BALANCE, FALLBACK)
 # How fallback weighs what it knows: capability, performance, load.
 WEIGHTS: Final = (0.5, 0.3, 0.2)
 OPTIMISM: Final = 2.0  # standard deviations: who makes the shortlist should include who might be the best

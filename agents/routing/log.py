@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from agents.routing import BANDIT
 from agents.routing.choice import Decision
-from agents.routing.decide import BANDIT, spelled
+from agents.routing.decide import spelled
 from agents.routing.experience import AT, WORTH_SQL, filled
 from agents.routing.task import Task
 from telemetry.edge.frozen import frozen

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from agents.sources.rows import checked, read_rows
 from agents.sources.source import SourceError
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo
@@ -44,6 +43,7 @@ def load_outcomes(repo: Repo, path: Path | None = None, named: Feed | None = Non
 def _named(repo: Repo, named: Feed) -> list[dict[str, Any]]:
     """The rows of `outcomes:`, a file or a function without arguments."""
     from agents.manifest.code import load_code
+    from agents.sources.rows import checked, read_rows
 
     try:
         if named.call is None:

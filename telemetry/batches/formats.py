@@ -8,14 +8,15 @@ curriculum  prompt_completion with difficulty and stage, the easiest first
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from telemetry.batches.anonymise import Anonymiser
-from telemetry.batches.points import Point, Turn
 from telemetry.edge.frozen import frozen
+
+if TYPE_CHECKING:
+    from telemetry.batches.anonymise import Anonymiser
+    from telemetry.batches.points import Point, Turn
 
 SFT, TURNS, GRPO, CURRICULUM = "sft", "turn-rl", "grpo", "curriculum"
 GAP: Final = 0.2  # of worth, between the chosen and the rejected answer to the same messages
@@ -101,6 +102,8 @@ def unpaired(batch: Batch) -> Iterator[Record]:
 
 def trajectories(batch: Batch) -> Iterator[Record]:
     """All turns of a run; runs on the same first messages are a group, to be compared with each other."""
+    import hashlib
+
     for point in batch.chosen:
         rewards = [*point.turn_rewards, *[None] * len(point.turns)]
         turns = []

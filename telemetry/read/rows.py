@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -215,12 +213,16 @@ DEFAULTS: Final = {"kind": "run", "source": "runtime"}
 
 def own_id(event: dict[str, Any]) -> str:
     """The id of a row that came without: the same for the same run, here and in the view."""
+    import hashlib
+
     said = "|".join(str(event[name]) for name in SAID)
     return f"{OWN}{hashlib.md5(said.encode(), usedforsecurity=False).hexdigest()}"
 
 
 def content_id(event: Mapping[str, Any]) -> str:
     """An id that only a row with the same content has, whatever the order of its fields."""
+    import hashlib
+
     import orjson
 
     said = {name: value for name, value in event.items() if name != "event_id"}
@@ -239,6 +241,8 @@ def _in_utc(text: object) -> str | None:
 
 def _with_nan(line: bytes) -> object:
     """A line that only NaN or Infinity keep from being JSON: Python writes them, DuckDB reads them, and so do we."""
+    import json
+
     if b"NaN" not in line and b"Infinity" not in line:
         return None
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge.files import SCRATCH, here, write_json
@@ -191,6 +190,8 @@ def _rates_of(price: ModelPrice) -> Rates:
 
 
 def _rate(price: Any) -> Rate | None:
+    from decimal import Decimal
+
     base = getattr(price, "base", price)
     if not isinstance(base, int | float | Decimal):
         return None

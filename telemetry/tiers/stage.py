@@ -13,7 +13,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -24,6 +23,7 @@ from telemetry.edge.frozen import frozen
 from telemetry.read import parquet, rows
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from multiprocessing.connection import Connection
 
     from duckdb import DuckDBPyConnection
@@ -139,6 +139,8 @@ def _tell(telling: Connection, *share: Any) -> None:
 
 def _stage(log: IO[bytes], share: tuple[int, int], today: str, staging: Path, name: str = "") -> Staged:
     """Stage a share: days are written and counted while later lines are read."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with parquet.opened() as con, ThreadPoolExecutor(1) as pool:
         writing: dict[str, Future[int]] = {}
 

@@ -12,8 +12,8 @@ import numpy as np
 import orjson
 import pytest
 
-from agents.routing import choice, policy, value
-from agents.routing.decide import BALANCE, BANDIT, FALLBACK, MATCH, STRATEGIES, Router
+from agents.routing import BALANCE, BANDIT, FALLBACK, MATCH, STRATEGIES, choice, policy, value
+from agents.routing.decide import Router
 from agents.routing.experience import Beliefs, Experience, load_drawn, load_experience
 from agents.routing.log import load_log
 from agents.routing.task import Requirements, Task
