@@ -82,6 +82,8 @@ def _log() -> _Log:
     """That of the root being worked on; what an earlier process wrote there, and nobody has sealed yet, is known."""
     global _last
     root = here().root
+    if _last is not None and _last.root == root:
+        _last.root = root  # the same folder, named anew by the next script of a night
     path = _last.path if _last is not None and _last.root is root else os.fspath(root / TEXTS)
     try:
         status = os.stat(path)  # noqa: PTH116 - a Path object costs as much as the call itself
