@@ -18,6 +18,7 @@ from agents.manifest import AgentSpec
 from agents.model.call import Completion, Message, Model
 from agents.offline.model import UNKNOWN_TASK, OfflineModel, fitted
 from agents.offline.rules import Rules, chosen, pattern, tuned_keys
+from agents.prompted import PromptedAgent
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import grade
 from meta.offline import rule_text
@@ -166,7 +167,9 @@ class OfflineScreen:
         agent, model = self._agents[unit.spec.name]
         model.data, model.asked = answer, []
         try:
-            output = agent.checked(await agent._analyzed(unit.case.input))
+            # An agent without code would prepare the same question once more, and return the items.
+            known = answer is not None and type(agent) is PromptedAgent
+            output = agent.checked(answer["items"] if known else await agent._analyzed(unit.case.input))
         except BadInput:
             raise
         except Exception as problem:  # noqa: BLE001 - whatever an agent raises is a wrong answer
