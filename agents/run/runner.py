@@ -79,6 +79,7 @@ class Runner:
     tell: Callable[[Result], None] | None
     pick: Pick | None = None  # which of its models an agent asks
     _agents: dict[tuple[str, str | None], BaseAgent] = field(default_factory=dict)
+    _code: dict[str, str] = field(default_factory=dict)  # hashes by module: what was imported stays as it was
 
     async def watch(self, spec: AgentSpec, day: str | None) -> Result:
         """One run of an agent that reads the source, on what there is of that day."""
@@ -144,7 +145,10 @@ class Runner:
     def _code_hash(self, spec: AgentSpec) -> str:
         if spec.command is None:
             named = (spec.module, *(tool.partition(":")[0] for tool in spec.tools))
-            return "+".join(code_hash(module) for module in dict.fromkeys(named))
+            for module in named:
+                if module not in self._code:
+                    self._code[module] = code_hash(module)
+            return "+".join(self._code[module] for module in dict.fromkeys(named))
         text = hashlib.sha256(spec.command.encode())
         for word in shlex.split(spec.command):
             if (file := self.prompts.repo / word).is_file():
