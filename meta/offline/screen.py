@@ -32,6 +32,12 @@ class _Question:
     payload: Mapping[str, Any]
     schema: Mapping[str, Any] | None
     text: str  # as it was asked, to look up terms in
+    lower: str | None  # of plain ASCII: most texts without a term show that at once
+
+
+def _question(user: str, schema: Mapping[str, Any] | None) -> _Question:
+    text = user.replace("’", "'")
+    return _Question(json.loads(user), schema, text, text.lower() if text.isascii() else None)
 
 
 class _Answering(Model):
@@ -83,10 +89,7 @@ class OfflineScreen:
             asked = self._agents[spec.name][1].asked
             if len(asked) > 1:
                 return False
-            questions = [
-                _Question(json.loads(user), schema, user.replace("’", "'")) for user, schema in asked
-            ]
-            self._asked += questions or [mark]
+            self._asked += [_question(user, schema) for user, schema in asked] or [mark]
         return True
 
     async def marks(self, text: str, places: Iterable[int]) -> dict[int, Mark]:
@@ -130,10 +133,14 @@ class OfflineScreen:
         """The places whose question holds the term."""
         if term not in self._places:
             finder = pattern((term,))
+            words = term.lower().strip().rstrip("*").split() if term.isascii() else []
+            longest = max(words, key=len, default="")
             self._places[term] = frozenset(
                 place
                 for place, asked in enumerate(self._asked)
-                if isinstance(asked, _Question) and finder.search(asked.text)
+                if isinstance(asked, _Question)
+                and (asked.lower is None or longest in asked.lower)
+                and finder.search(asked.text)
             )
         return self._places[term]
 
