@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import ModelOptions
 from agents.manifest import Manifest
-from agents.texts.prompt_set import PromptSet
 from eval.ledger.provenance import GitState, Seen, add_once, history_row, model_identity, replay_metadata
 from eval.trials.progress import TERMINAL_EVERY_S
 from meta.nightly.stage import NIGHT
@@ -154,19 +153,22 @@ def line_of(
     seed: int,
 ) -> str:
     """One line of history about the night as a whole, beside those of its evals and its A/B test."""
-    prompts = PromptSet(repo)
     graded = (spec.eval_suite for spec in manifest.enabled() if spec.eval_suite)
     asked = model_identity(ModelOptions().model())["model"]
     metadata = replay_metadata(
         git_state,
-        # Not loaded: a suite that is no suite may be what failed tonight, and that has to be told.
-        suites={path: hashlib.sha256(read_again(repo / path)).hexdigest() for path in graded},
-        prompts={path: prompts.sha256(path) for path in manifest.prompts},
+        suites={path: _sha256(repo, path) for path in graded},
+        prompts={path: _sha256(repo, path) for path in manifest.prompts},
         seen=Seen((asked,) if asked else (), (), (spent["provider"],), (), ()),
         seed=seed,
     )
     steps = {result.name: {"status": result.status, "told": result.told} for result in results}
     return encode(history_row("night", {"steps": steps, "spend": dict(spent)}, metadata)).decode()
+
+
+def _sha256(repo: Repo, path: str) -> str:
+    """Of the file as it is: one that cannot be loaded may be what failed tonight, and that has to be told."""
+    return hashlib.sha256(read_again(repo / path)).hexdigest()
 
 
 class Display:

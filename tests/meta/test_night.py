@@ -446,10 +446,11 @@ def test_a_night_that_keeps_every_champion_leaves_no_branch(
     assert kept.sha256 in history and '"promoted":true' not in history
 
 
-def test_a_night_with_a_broken_suite_is_told_to_its_end(checkout: Path) -> None:
-    suite = checkout / "eval/suites/watcher.jsonl"
-    suite.write_text(suite.read_text() + "{broken\n")
-    git(checkout, "commit", "-qam", "Break a suite")
+@pytest.mark.parametrize("broken", ["eval/suites/watcher.jsonl", "agents/prompts/watcher.md"])
+def test_a_night_with_a_broken_file_is_told_to_its_end(broken: str, checkout: Path) -> None:
+    file = checkout / broken
+    file.write_bytes(file.read_bytes() + b"{broken \xff\n")
+    git(checkout, "commit", "-qam", "Break a file")
     assert night.main(["--quiet", "--root", str(checkout)]) == cli.FOUND
     *_, told = history(Repo(checkout))
     assert (told.run_type, told.summary["steps"]["evals"]["status"]) == ("night", FAILED)
