@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import itertools
 import math
 import os
@@ -75,11 +76,11 @@ orjson: Any = None  # loaded by the first event, so that `--help` need not pay f
 _source: ContextVar[str] = ContextVar("source", default="runtime")
 _task: ContextVar[dict[str, str]] = ContextVar("task", default={})  # noqa: B039 - never changed, only replaced
 _watched: ContextVar[list[dict[str, Any]] | None] = ContextVar("watched", default=None)
+_held: ContextVar[together | None] = ContextVar("held", default=None)
 _lock = threading.Lock()
 _open_logs: dict[str, _Log] = {}
 _ids = itertools.count()
 _id_prefix = ""
-_second: tuple[int, str] = (0, "")
 _joined: tuple[Path | None, Path | None, str] = (None, None, "")
 _warned: set[str] = set()
 
@@ -125,19 +126,55 @@ def watch() -> AbstractContextManager[list[dict[str, Any]]]:
     return within(_watched, [])
 
 
+class together:
+    """Rows logged inside the block are one write at its end, whatever ends it; one that is killed leaves none of them.
+
+    For work that a journal has on record before it begins: who goes on from there finds all of it or nothing.
+    """
+
+    __slots__ = ("_rows", "_token")
+
+    def __enter__(self) -> None:
+        self._rows: list[tuple[dict[str, Any], Any]] | None = []
+        self._token = _held.set(self)
+
+    def take(self, row: dict[str, Any], foreign: Any) -> bool:
+        """Keep a row until the end; False if that is over, for a thread may outlive the block."""
+        with _lock:
+            if self._rows is None:
+                return False
+            self._rows.append((row, foreign))
+            return True
+
+    def __exit__(self, *_: object) -> None:
+        _held.reset(self._token)
+        with _lock:
+            rows, self._rows = self._rows or [], None
+        try:
+            if rows:
+                append(b"".join([encode(row, foreign=foreign) for row, foreign in rows]))
+        except Exception as problem:  # noqa: BLE001 - as of a single row
+            for row, _ in rows:
+                _lost(row["agent"], problem)
+
+
 def new_run_id() -> str:
     """A fresh id, sortable by time to the second."""
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(6).hex()}"
+    return f"{_second(int(time.time()))[1]}-{os.urandom(6).hex()}"
 
 
 def utc_now() -> str:
     """Now, in UTC, to the millisecond."""
-    global _second
     now = time.time()
     whole = int(now)
-    if _second[0] != whole:
-        _second = (whole, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)))
-    return f"{_second[1]}.{int((now - whole) * 1000):03d}Z"
+    return f"{_second(whole)[0]}.{int((now - whole) * 1000):03d}Z"
+
+
+@functools.lru_cache(maxsize=2)
+def _second(whole: int) -> tuple[str, str]:
+    """A second as rows have it, and as ids do: to spell it out costs more than to write a row."""
+    at = time.gmtime(whole)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", at), time.strftime("%Y%m%dT%H%M%S", at)
 
 
 def log_event(
@@ -159,11 +196,21 @@ def log_event(
     """
     event_id = _new_event_id()
     try:
-        row = dict(_RUN_ROW if fields.get("kind", "run") == "run" else _OTHER_ROW)
-        row.update(event_id=event_id, ts=utc_now(), agent=agent, run_id=run_id, source=_source.get())
-        row.update(latency_ms=latency_ms, cost_usd=cost_usd, tokens_in=tokens_in, tokens_out=tokens_out)
-        row["reward"] = reward
-        row |= (about := _task.get())
+        about = _task.get()
+        row = {
+            **(_RUN_ROW if fields.get("kind", "run") == "run" else _OTHER_ROW),
+            "event_id": event_id,
+            "ts": utc_now(),
+            "agent": agent,
+            "run_id": run_id,
+            "source": _source.get(),
+            "latency_ms": latency_ms,
+            "cost_usd": cost_usd,
+            "tokens_in": tokens_in,
+            "tokens_out": tokens_out,
+            "reward": reward,
+            **about,
+        }
         if error is not None:
             row["error"], lost = cut(str(error), MAX_ERROR)
             if lost:
@@ -184,10 +231,11 @@ def log_event(
             for name, value in told.items()
             if type(value) not in _SCALARS and name not in _OUR_OWN and name not in ours
         }
-        append(encode(row, foreign=(agent, run_id, about, foreign)))
+        words, held = (agent, run_id, about, foreign), _held.get()
+        if held is None or not held.take(row, words):
+            append(encode(row, foreign=words))
     except Exception as problem:  # noqa: BLE001 - the agent's result outranks its row; the loss is reported
-        if not unwritten.take(problem):
-            _warn(f"telemetry: an event of {agent!r} was not written: {type(problem).__name__}: {problem}")
+        _lost(agent, problem)
     return event_id
 
 
@@ -210,14 +258,23 @@ def _dumped(value: Any) -> bytes:
 
         orjson = loaded
     try:
-        line = orjson.dumps(value, default=_marked, option=orjson.OPT_NON_STR_KEYS)
-    except (TypeError, ValueError, RecursionError):  # huge integers, lone surrogates, cycles
-        line = orjson.dumps(_plain(value), option=orjson.OPT_NON_STR_KEYS)
+        line = orjson.dumps(value, default=_marked)
+    except (TypeError, ValueError, RecursionError):
+        line = _dumped_somehow(value)
     return line if len(line) <= MAX_FIELD else orjson.dumps(_plain(orjson.loads(line)))  # type: ignore[no-any-return]
 
 
+def _dumped_somehow(value: Any) -> bytes:
+    """Keys that are no text, which take twice the time of all others; huge integers, lone surrogates, cycles."""
+    try:
+        line: bytes = orjson.dumps(value, default=_marked, option=orjson.OPT_NON_STR_KEYS)
+    except (TypeError, ValueError, RecursionError):
+        line = orjson.dumps(_plain(value))
+    return line
+
+
 def append(line: bytes, path: str | Path | None = None) -> None:
-    """Append one whole line to the live log; raises OSError, e.g. on a full disk."""
+    """Append one whole line, or some, to the live log; raises OSError, e.g. on a full disk."""
     target = _target() if path is None else os.fspath(path)
     with _lock:
         while not _append_if_current(target, line):  # sealed, rotated or deleted meanwhile: open it anew
@@ -336,6 +393,11 @@ def _plain(value: object, depth: int = 0) -> object:
     if isinstance(value, list | tuple):
         return [_plain(item, depth + 1) for item in value]
     return _marked(value)
+
+
+def _lost(agent: str, problem: Exception) -> None:
+    if not unwritten.take(problem):
+        _warn(f"telemetry: an event of {agent!r} was not written: {type(problem).__name__}: {problem}")
 
 
 def _warn(message: str) -> None:

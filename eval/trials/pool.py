@@ -23,7 +23,7 @@ import contextvars
 import sys
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from itertools import takewhile
 from typing import Any
 
@@ -131,7 +131,9 @@ async def run_trials(
         if journal is not None:
             sending.set(lambda sent: journal.sends(job.identity, sent))
         try:
-            with logger.source(source):  # one at a time: a trial is seen before the next begins
+            # With nobody to find what a killed process left under way, each row is written as it comes.
+            with logger.source(source), logger.together() if journal else nullcontext():
+                # One at a time: a trial is seen before the next begins.
                 told = answered if concurrency > 1 else None
                 trial = await run_trial(job, agent, judge, told, row_id, on_record=row_id in known)
         except asyncio.CancelledError:
