@@ -22,7 +22,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from agents.domain import signals_of
+from agents.domain import Signals, signals_of
 from agents.iterate import feedback, until_good
 from agents.manifest import AgentSpec
 from agents.manifest.code import load_code
@@ -65,9 +65,8 @@ def task_of(spec: AgentSpec, inputs: Any, task_id: str | None) -> dict[str, str 
     Whose it is say the inputs themselves (`tenant_id`), else `RATCHET_TENANT`.
     """
     told = inputs.get("tenant_id") if isinstance(inputs, Mapping) else None
-    tenant = (
-        str(told) if isinstance(told, str | int) and not isinstance(told, bool) else os.environ.get(TENANT)
-    )
+    named = type(told) in (str, int)
+    tenant = str(told) if named else os.environ.get(TENANT)
     kind = spec.task_type or next(iter(spec.capabilities), spec.name)
     about = {"task_type": kind, "complexity": spec.complexity}
     return {"task_id": task_id, **about, "tenant_id": tenant or None}
@@ -94,8 +93,32 @@ class BaseAgent:
         if said := feedback.get():
             question["feedback"] = list(said)
         system = self.prompts.system(self.spec)
-        answer: Item = (await ask(self.model, system, question, schema, **self.spec.asking)).data
+        answer: Item = (await ask(self.model, system, question, schema, **self._asking)).data
         return answer
+
+    # What is the same in all its runs.
+    @functools.cached_property
+    def _asking(self) -> dict[str, Any]:
+        return self.spec.asking
+
+    @functools.cached_property
+    def _signals(self) -> Signals:
+        return signals_of(self.spec)
+
+    @functools.cached_property
+    def _items_schema(self) -> dict[str, Any]:
+        return schema_check.array(self.output_schema())
+
+    @functools.cached_property
+    def _is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.analyze)
+
+    @functools.cached_property
+    def _budgeted(self) -> bool:
+        """Whether there is a limit that a run has to keep."""
+        budget = getattr(self.model, "budget", None)
+        limits = ("max_usd", "max_calls", "max_seconds")
+        return any(getattr(budget, limit, None) is not None for limit in limits)
 
     @functools.cached_property
     def tools(self) -> tuple[Tool, ...]:
@@ -127,13 +150,14 @@ class BaseAgent:
             except TimeoutError as late:
                 raise TimeoutError(str(late) or f"no result after {limit:g} s") from late
 
-        fields |= {
-            "weights": self.spec.reward,
-            "read": signals_of(self.spec),
-            "budgeted": _budgeted(self.model),
-        }
         return await instrument_agent_call_async(
-            self.spec.name, once, all_calls_counted=self.all_calls_counted, **fields
+            self.spec.name,
+            once,
+            weights=self.spec.reward,
+            read=self._signals,
+            all_calls_counted=self.all_calls_counted,
+            budgeted=self._budgeted,
+            **fields,
         )
 
     def checked(self, output: object) -> list[Item]:
@@ -144,7 +168,7 @@ class BaseAgent:
             _as_strict_text(output)
         except (TypeError, ValueError, RecursionError) as error:
             raise AgentError(f"the output cannot be written as JSON: {error}") from error
-        if wrong := schema_check.problems(schema_check.array(self.output_schema()), output):
+        if wrong := schema_check.problems(self._items_schema, output):
             where = self.spec.output_schema or "an item"
             raise AgentError(f"the output does not match {where}: {'; '.join(wrong)}")
         return output
@@ -166,17 +190,10 @@ class BaseAgent:
             run.fields.update(fields)
 
     async def _analyzed(self, inputs: Inputs) -> Any:
-        if inspect.iscoroutinefunction(self.analyze):
+        if self._is_async:
             return await self.analyze(inputs)
         found = await in_thread(lambda: self.analyze(inputs))
         return await found if inspect.isawaitable(found) else found
-
-
-def _budgeted(model: Model) -> bool:
-    """Whether there is a limit that a run has to keep."""
-    budget = getattr(model, "budget", None)
-    limits = ("max_usd", "max_calls", "max_seconds")
-    return any(getattr(budget, limit, None) is not None for limit in limits)
 
 
 class CallableAgent(BaseAgent):

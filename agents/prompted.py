@@ -6,6 +6,9 @@ output schema says.
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from agents.base import BaseAgent, Inputs, Item
 from agents.domain import load_domain
 from agents.manifest import AgentSpec
@@ -19,9 +22,17 @@ class PromptedAgent(BaseAgent):
 
     async def analyze(self, inputs: Inputs) -> list[Item]:
         """The model's items on the prepared inputs."""
-        answer = await self.ask(_question(self.spec, inputs), listed(self.output_schema()))
+        answer = await self.ask(_question(self.spec, inputs), self._answer_schema)
         items: list[Item] = answer["items"]
         return items
+
+    def checked(self, output: Any) -> list[Item]:
+        """The items of an answer have been, when it was read; what a subclass makes of them has not."""
+        return output if type(self) is PromptedAgent else super().checked(output)
+
+    @functools.cached_property
+    def _answer_schema(self) -> dict[str, Any]:
+        return listed(self.output_schema())
 
 
 def _question(spec: AgentSpec, inputs: Inputs) -> Inputs:

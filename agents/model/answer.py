@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from agents.model.schema import checker, problems, schema_problem
+from agents.model.schema import checker, made_once, problems, schema_problem
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
 
@@ -69,8 +69,11 @@ ANY_JSON = Contract(None, "", None, is_object=False, strict=None)
 
 def contract(schema: Mapping[str, Any] | None) -> Contract:
     """The contract of a schema; None asks for JSON of any shape."""
-    if schema is None:
-        return ANY_JSON
+    return ANY_JSON if schema is None else _contract(schema)
+
+
+@made_once
+def _contract(schema: Mapping[str, Any]) -> Contract:
     import orjson
 
     return _compiled(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS))

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 5  # shown of one value: enough to mend it, short enough to read
 MAX_VALUE = 80  # characters of an offending value quoted in a message
 MAX_DEPTH = 250  # lists and objects inside each other: the validator recurses, and words no more than 255
+LATELY = 64  # schemas that need not even be named again
 _HOLDERS = (dict, list, tuple)
+
+T = TypeVar("T")
 
 
 @frozen
@@ -94,6 +97,24 @@ def faults(schema: Mapping[str, Any], value: object) -> Iterator[Fault]:
         )
 
 
+def made_once(make: Callable[[Mapping[str, Any]], T]) -> Callable[[Mapping[str, Any]], T]:
+    """Keeps what was made of a schema for the next who brings the same object: to name it by its text costs more
+    than to check an answer. Nobody changes a schema that was in use.
+    """
+    known: dict[int, tuple[Mapping[str, Any], T]] = {}  # the schema is held, so that its id stays its own
+
+    @functools.wraps(make)
+    def found(schema: Mapping[str, Any]) -> T:
+        if (entry := known.get(id(schema))) is None:
+            if len(known) >= LATELY:
+                known.clear()
+            entry = known[id(schema)] = (schema, make(schema))
+        return entry[1]
+
+    return found
+
+
+@made_once
 def validator(schema: Mapping[str, Any]) -> Draft202012Validator:
     """The validator of a schema: equal schemas share one, whoever holds them. Bad input if it is no schema."""
     import orjson
@@ -142,8 +163,11 @@ def _nothing_from_outside(uri: str) -> Any:
 def _too_deep(value: Any, left: int = MAX_DEPTH - 1) -> bool:
     if left < 0:
         return True
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return any(isinstance(part, _HOLDERS) and _too_deep(part, left - 1) for part in parts)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, _HOLDERS) else ()
+    for part in parts:  # noqa: SIM110 - half the time of a generator
+        if isinstance(part, _HOLDERS) and _too_deep(part, left - 1):
+            return True
+    return False
 
 
 def _said(error: ValidationError, held: object) -> str:

@@ -24,7 +24,7 @@ from telemetry.edge.records import is_number
 
 NAME = "offline-rules-1"
 CHARS_PER_TOKEN = 4
-_as_text = json.JSONEncoder(ensure_ascii=False).encode
+_as_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _TEACH = "set a model, or give the prompt a rules block of kind classify"
 UNKNOWN_TASK = f"the offline model does not know this task; {_TEACH}"
 

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from agents.base import AgentError, AnswerError, BaseAgent, build_agent
-from agents.manifest import AgentSpec
+from agents.manifest import PROMPTED, AgentSpec
 from agents.model.schema import listed
+from agents.offline.model import OfflineModel
+from agents.offline.rules import Analyst
+from agents.prompted import PromptedAgent
 from agents.texts.prompt_set import PromptSet
 from telemetry.edge.files import here
 from tests.worlds.models import Says
-from tests.worlds.world import built, rows
+from tests.worlds.world import built, put, rows
 
 ITEM = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 
@@ -45,6 +48,11 @@ class Returning(BaseAgent):
 class Counter:
     def count(self, inputs: Any) -> list[dict[str, Any]]:
         return [{"n": len(inputs)}]
+
+
+class Doubled(PromptedAgent):
+    async def analyze(self, inputs: Any) -> list[dict[str, Any]]:
+        return [{"n": f"{item['n']} twice"} for item in await super().analyze(inputs)]
 
 
 def double(inputs: Any) -> list[dict[str, Any]]:
@@ -141,3 +149,19 @@ def test_an_agent_without_code_cannot_add_fields(toy: Path) -> None:
     model = Says({"items": [ALARM | {"run": "rm"}]})
     with pytest.raises(AnswerError, match="run"):
         built("gauge_echo", model=model).run({"as_of": "2026-01-02", "gauges": []})
+
+
+def test_what_a_subclass_makes_of_an_answer_is_held_to_the_schema_too(root: Path) -> None:
+    put(root, "item.json", ITEM)
+    made = agent("Doubled.run", Says({"items": [{"n": 1}]}), output_schema="item.json")
+    with pytest.raises(AgentError, match="does not match item"):
+        made.run({})
+
+
+def test_what_is_no_number_leaves_no_agent_as_a_number(root: Path) -> None:
+    odd = {"odd": Analyst(lambda rules, payload: {"items": [{"n": 1, "more": float("nan")}]})}
+    put(root, "item.json", ITEM)
+    put(root, "prompt.md", "```rules\nanalyst: odd\n```\n")
+    spec = AgentSpec("tested", *PROMPTED, "macro", output_schema="item.json", prompt="prompt.md")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        build_agent(spec, PromptSet(here()), OfflineModel(analysts=odd)).run({})

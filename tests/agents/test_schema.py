@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from agents.model.answer import contract, parse
-from agents.model.schema import MAX_DEPTH, checker, faults, problems, schema_problem
+from agents.model.schema import LATELY, MAX_DEPTH, array, checker, faults, listed, problems, schema_problem
 
 NAMES = st.sampled_from(["a", "b", "c"])
 WORDS = st.sampled_from(["", "x", "yes", "no", "ü" * 3])
@@ -67,6 +67,20 @@ def test_it_agrees_with_the_reference(schema: Any, values: list[Any]) -> None:
         fits = reference.is_valid(value)
         assert check(value) is fits, value
         assert (problems(schema, value) == []) is fits, value
+
+
+@settings(max_examples=200, deadline=None)
+@given(item=SCHEMAS, items=st.lists(VALUES, max_size=3))
+def test_an_answer_fits_just_when_its_items_do(item: Any, items: list[Any]) -> None:
+    assert (not problems(listed(item), {"items": items})) == (not problems(array(item), items))
+
+
+def test_a_schema_that_was_made_ready_is_not_mistaken_for_another() -> None:
+    for number in range(3 * LATELY):  # made and gone: its address may be that of the next
+        assert problems({"const": number}, number) == []
+        assert contract({"const": number}).schema == {"const": number}
+    held = {"const": 1}
+    assert contract(held) is contract(held) and problems(held, 2)
 
 
 def test_named_parts_may_hold_themselves() -> None:
