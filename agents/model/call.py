@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from telemetry.edge.frozen import frozen
@@ -163,36 +164,52 @@ def using_model(model: Model) -> AbstractContextManager[Model]:
 
 
 class own_work:
-    """At most so many seconds, not counting those in which an endpoint is asked: answers have a limit of their own."""
+    """At most so many seconds, not counting those in which an endpoint is asked: answers have a limit of their own.
 
-    __slots__ = ("_asking", "_left", "_timeout", "_token", "loop", "over")
+    The timer is set once, and looks when it is due whether the time really is over: most runs end long before.
+    """
+
+    __slots__ = ("_asking", "_ends", "_since", "_timeout", "_timer", "_token", "loop", "over")
 
     def __init__(self, limit_s: float) -> None:
         import asyncio
 
-        self.loop, self._timeout = asyncio.get_running_loop(), asyncio.timeout(limit_s)
-        self._asking, self._left, self.over = 0, 0.0, False
+        self.loop, self._timeout = asyncio.get_running_loop(), asyncio.timeout(None)
+        self._asking, self._since, self._ends, self.over = 0, 0.0, self.loop.time() + limit_s, False
 
     async def __aenter__(self) -> None:
         await self._timeout.__aenter__()
+        self._timer = self.loop.call_at(self._ends, self._look)
         self._token = _clock.set(self)
 
     async def __aexit__(self, *raised: Any) -> None:
         self.over = True
         _clock.reset(self._token)
+        self._timer.cancel()
         await self._timeout.__aexit__(*raised)
 
     def stop(self) -> None:
-        when = self._timeout.when()
-        if not self._asking and when is not None and not (self.over or self._timeout.expired()):
-            self._left = when - self.loop.time()
-            self._timeout.reschedule(None)
+        if not self._asking:
+            self._since = self.loop.time()
         self._asking += 1
 
     def go(self) -> None:
         self._asking -= 1
-        if not (self._asking or self.over or self._timeout.expired()):
-            self._timeout.reschedule(self.loop.time() + self._left)
+        if not self._asking:
+            due, self._ends = self._ends, self._ends + self.loop.time() - self._since
+            if (
+                due <= self.loop.time()
+            ):  # the timer may have looked meanwhile, and seen that nobody was working
+                self._timer.cancel()
+                self._timer = self.loop.call_at(self._ends, self._look)
+
+    def _look(self) -> None:
+        if self._asking or self.over or self._timeout.expired():
+            return
+        if self._ends > self.loop.time():
+            self._timer = self.loop.call_at(self._ends, self._look)
+        else:
+            self._timeout.reschedule(self.loop.time())
 
 
 _clock: ContextVar[own_work | None] = ContextVar("clock", default=None)
@@ -220,6 +237,7 @@ class asking:
 
 _APART = ("data", "raw", "latency_ms", "messages", "first_raw", "tools", "tool_calls")
 _LOGGED = tuple(field.name for field in fields(Completion) if field.name not in _APART)
+_logged = attrgetter(*_LOGGED)
 # Fields without words of others: names of the protocol, of functions, and hashes.
 _HASHED = frozenset({"messages", "tools", "output_sha256", "first_output_sha256", "cost_source"})
 
@@ -230,7 +248,7 @@ def log_call(call: Completion, problem: LLMError | None = None) -> None:
     A failed call is given as far as it got: no data, and the text that came, if any.
     """
     run = current_run()
-    row = {name: getattr(call, name) for name in _LOGGED}
+    row = dict(zip(_LOGGED, _logged(call), strict=True))
     row["model"] = call.model_answered or call.model_asked
     record_model_call(row, call.latency_ms)
     row["raw_output"], row["raw_output_truncated"] = cut(call.raw, MAX_RAW_OUTPUT)
