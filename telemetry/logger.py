@@ -115,7 +115,7 @@ def task(
     tenant_id: str | None = None,
 ) -> AbstractContextManager[dict[str, str]]:
     """Rows written inside the block are about this task; what a block around it says already stands."""
-    if complexity not in (*COMPLEXITIES, None):
+    if complexity is not None and complexity not in COMPLEXITIES:
         raise ValueError(f"complexity {complexity!r}: allowed are {', '.join(COMPLEXITIES)}")
     said = {"task_id": task_id, "task_type": task_type, "complexity": complexity, "tenant_id": tenant_id}
     return within(_task, {name: value for name, value in said.items() if value is not None} | _task.get())

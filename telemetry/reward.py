@@ -98,14 +98,14 @@ class Signals:
 
 def items(output: object) -> list[Item]:
     """The items of an output that can say anything."""
-    given = output if isinstance(output, list | tuple) else (output,)
+    given = output if isinstance(output, (list, tuple)) else (output,)
     return [item for item in given if isinstance(item, Mapping)]
 
 
 def scoring_version(weights: Weights = DEFAULT, signals: Mapping[str, float] = SIGNALS) -> str:
     """Rewards under other weights or signals carry another version: versions are never averaged together."""
     version = SCORING_VERSION
-    if weights != DEFAULT:
+    if weights is not DEFAULT and weights != DEFAULT:
         figures = (weights.cost, weights.cost_scale, weights.latency, weights.latency_scale_ms)
         version += "+" + ",".join(f"{figure:g}" for figure in figures)
     if signals != SIGNALS:

@@ -20,7 +20,7 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import made
-from telemetry.reward import Weights
+from telemetry.reward import DEFAULT, Weights
 
 __all__ = [
     "EVERYONE", "GUIDELINES", "MANIFEST", "ABTest", "AgentSpec", "BudgetLimits", "Feed", "Manifest", "Retirement",
@@ -99,7 +99,7 @@ class AgentSpec:
     iterate: Iterate | None = None
     execution_sensitive: bool = False
     sandbox_editable: bool = False
-    reward: Weights = field(default_factory=Weights)
+    reward: Weights = DEFAULT
     domain: str | None = None  # the package that knows what its inputs and signals mean
     signal: Signal | None = None  # instead of the domain's
 

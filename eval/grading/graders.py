@@ -46,6 +46,7 @@ MAX_TEXT = 100_000  # characters of an answer that a pattern or a parser is let 
 MAX_PIECES = 1_000  # places at which JSON is looked for in one text
 _JSON_START = re.compile(r"[{\[]")
 _SEGMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_as_text = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` would make one each time
 
 Scored = tuple[float, str]
 Segments = tuple[str | tuple[tuple[str, str], ...], ...]
@@ -112,7 +113,7 @@ def grade_unjudged(expect: Sequence[Mapping[str, Any]], output: Any, threshold: 
 def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:
     """Apply one grader."""
     name, path = wanted["grader"], wanted.get("path", "")
-    grader = _by_code if own.is_own(name) else GRADERS.get(name)
+    grader = GRADERS.get(name) or (_by_code if own.is_own(name) else None)
     if grader is None:
         raise ValueError(f"unknown grader {name!r} (known: {', '.join([*GRADERS, 'llm_judge'])})")
     try:
@@ -142,12 +143,12 @@ def _without_missing(value: Any) -> Any:
 
 def combine(parts: Sequence[Part], threshold: float = PASS) -> Grade:
     """Weighted mean of the parts; a case without weight would be right whatever happens, so it is refused."""
-    total = math.fsum(part.weight for part in parts)
+    total = math.fsum([part.weight for part in parts])
     if total <= 0:
         raise ValueError("a case needs at least one grader with a weight above 0")
-    score = min(1.0, math.fsum(part.score * part.weight for part in parts) / total)
-    wrong = tuple(f"{part.grader} {part.path}: {part.reason}" for part in parts if part.score < 1.0)
-    return Grade(round(score, 9), score >= threshold - _CLOSE, wrong, tuple(parts))
+    score = min(1.0, math.fsum([part.score * part.weight for part in parts]) / total)
+    wrong = [f"{part.grader} {part.path}: {part.reason}" for part in parts if part.score < 1.0]
+    return Grade(round(score, 9), score >= threshold - _CLOSE, tuple(wrong), tuple(parts))
 
 
 def find(value: Any, path: str) -> Any:
@@ -345,11 +346,11 @@ def _key(value: Any) -> str:
         return f"[{', '.join(_key(item) for item in value)}]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(k)}: {_key(value[k])}" for k in sorted(value)) + "}"
-    return json.dumps(value, ensure_ascii=False)
+    return _as_text(value)
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(_without_missing(value), ensure_ascii=False)
+    return value if isinstance(value, str) else _as_text(_without_missing(value))
 
 
 def _show(value: Any) -> str:

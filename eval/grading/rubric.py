@@ -123,8 +123,8 @@ def _row(pairs: tuple[tuple[str, float], ...]) -> dict[str, Any]:
 
 
 def _mean(parts: Sequence[Part]) -> float:
-    weight = math.fsum(part.weight for part in parts)
-    return math.fsum(part.score * part.weight for part in parts) / weight if weight > 0 else 1.0
+    weight = math.fsum([part.weight for part in parts])
+    return math.fsum([part.score * part.weight for part in parts]) / weight if weight > 0 else 1.0
 
 
 def _minimal(output: list[Any]) -> float:

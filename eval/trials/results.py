@@ -7,6 +7,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -33,6 +34,7 @@ _SHOWN = (  # of a trial, in its row
 STREAMED = 5_000  # trials of an agent from which on its rows stand in a file of their own
 ROWS = "_rows.jsonl"  # how its name ends
 _DELIBERATED = ("output", "ok", "score", "reasons", "error", "error_kind")  # of a trial, in its deliberation
+_shown, _deliberated = attrgetter(*_SHOWN), attrgetter(*_DELIBERATED)
 
 
 @frozen
@@ -85,7 +87,7 @@ def result_row(trial: Trial, case: Case) -> dict[str, Any]:
         "family": case.family,
         "tags": list(case.tags),
         "reasons": list(trial.reasons),
-        **{name: getattr(trial, name) for name in _SHOWN},
+        **dict(zip(_SHOWN, _shown(trial), strict=True)),
         "output": trial.output if kept else None,
         "output_kept": kept,
         "output_preview": preview,
@@ -104,7 +106,7 @@ def deliberation_rows(trial: Trial) -> Iterable[dict[str, Any]]:
     base = {"agent": trial.agent, "case_id": trial.case_id, "trial": trial.trial_no, "run_id": trial.run_id}
     row: dict[str, Any] = {
         **base,
-        **{name: getattr(trial, name) for name in _DELIBERATED},
+        **dict(zip(_DELIBERATED, _deliberated(trial), strict=True)),
         "level": "case",
         "messages_sha256": [turn.get("messages_sha256") for turn in trial.turns],
         "rationale": rationale,

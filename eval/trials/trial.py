@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import fields
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Any
 
 from agents.base import BaseAgent, in_thread, task_of
@@ -285,16 +286,17 @@ def _log_evaluation(
         passed_all_mandatory=None if marks is None else marks.passed_all_mandatory,
         turn_data=turns,
         minimal_diff_metrics=None,
-        **{name: getattr(trial, name) for name in _GRADED},
+        **dict(zip(_GRADED, _graded(trial), strict=True)),
     )
 
 
 _NAMES = tuple(field.name for field in fields(Trial) if field.name != "resumed")
+_named, _graded = attrgetter(*_NAMES), attrgetter(*_GRADED)
 
 
 def to_row(trial: Trial) -> dict[str, Any]:
     """A trial as it stands in a journal; of the rubric its scores, the rest follows from them."""
-    row = {name: getattr(trial, name) for name in _NAMES}
+    row = dict(zip(_NAMES, _named(trial), strict=True))
     row["rubric"] = None if trial.rubric is None else trial.rubric.scores
     return row
 

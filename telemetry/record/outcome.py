@@ -73,7 +73,8 @@ def came_to(facts: Facts) -> dict[str, Any]:
     ended = facts.error_kind is None
     used = None if facts.tokens_in is None or facts.tokens_out is None else facts.tokens_in + facts.tokens_out
     tried = facts.iterations
-    quality = max((one.quality_score for one in tried if one.quality_score is not None), default=None)
+    known = [one.quality_score for one in tried if one.quality_score is not None]
+    quality = max(known) if known else None
     met = ended and (not tried or any(one.outcome == "met" for one in tried))
     within = False if facts.error_kind == "budget" else True if facts.budgeted else None
     calls = len(facts.tools)
@@ -84,7 +85,7 @@ def came_to(facts: Facts) -> dict[str, Any]:
         "tokens_used": used,
         "tool_call_count": calls,
         "tool_call_success_rate": sum(call.ok for call in facts.tools) / calls if calls else None,
-        "tools_used": _by_tool(facts.tools),
+        "tools_used": _by_tool(facts.tools) if calls else [],
         "quality_score": quality,
         "budget_compliant": within,
         "compliant": _compliant(facts, within),

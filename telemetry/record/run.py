@@ -131,7 +131,9 @@ async def instrument_agent_call_async(
                 run.gates_held,
             )
         )
-        log_event(agent_name, run.run_id, latency_ms, **(row | fields | run.fields))
+        row |= fields
+        row |= run.fields
+        log_event(agent_name, run.run_id, latency_ms, **row)
     return output
 
 
@@ -142,10 +144,16 @@ _NAMED = ("cost_source", "price_list_version", "model", "provider")
 def _usage(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Sums over the calls of one run: unknown plus anything is unknown, and so is what no call reported."""
     row: dict[str, Any] = {}
-    for name in _SUMMED:
-        values = [call.get(name) for call in calls]
-        row[name] = sum(values) if calls and None not in values else None
-    for name in _NAMED:
-        told = [str(value) for call in calls if (value := call.get(name)) is not None]
-        row[name] = ",".join(dict.fromkeys(told)) or None
-    return row if row["cost_usd"] is not None else row | {"cost_source": "unknown"}
+    if len(calls) == 1:  # most runs make one
+        row = {name: calls[0].get(name) for name in _SUMMED}
+        row |= {name: calls[0].get(name) or None for name in _NAMED}
+    else:
+        for name in _SUMMED:
+            values = [call.get(name) for call in calls]
+            row[name] = sum(values) if calls and None not in values else None
+        for name in _NAMED:
+            told = [str(value) for call in calls if (value := call.get(name)) is not None]
+            row[name] = ",".join(dict.fromkeys(told)) or None
+    if row["cost_usd"] is None:
+        row["cost_source"] = "unknown"
+    return row
