@@ -27,7 +27,7 @@ from telemetry.edge.lock import only_opened
 
 Identity = tuple[Any, ...]  # of a trial
 
-BLOCK = 1 << 16  # bytes read at a time; most rows are shorter
+BLOCK = 1 << 12  # bytes read at a time; most rows are shorter
 MAX_AGE_S = 20 * 3600  # since its last line; what was left over from yesterday is not part of tonight
 
 

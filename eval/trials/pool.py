@@ -105,18 +105,27 @@ async def run_trials(
     judge = judge or Judge(model)
     recorder = Recorder(model)
     agents: dict[tuple[int, str, str | None], BaseAgent] = {}
-    running: set[asyncio.Task[Trial]] = set()
-    finished: deque[asyncio.Task[Trial] | Trial] = deque()
+    running: set[asyncio.Task[None]] = set()
+    finished: deque[Trial | BaseException] = deque()
     wake, outside = asyncio.Event(), contextvars.copy_context()
     asking = 0  # of those running, the others are being graded
 
-    def done(task: asyncio.Task[Trial]) -> None:
-        finished.append(task)
+    def done(found: Trial | BaseException) -> None:
+        finished.append(found)
         wake.set()
 
     known = frozenset[str]() if journal is None else journal.on_record()
 
-    async def one(job: Job, agent: BaseAgent) -> Trial:
+    async def one(job: Job, agent: BaseAgent) -> None:
+        found: Trial | BaseException
+        try:
+            found = await settled(job, agent)
+        except BaseException as problem:  # noqa: BLE001 - raised again where trials are waited for
+            found = problem
+        running.discard(asyncio.current_task())
+        done(found)
+
+    async def settled(job: Job, agent: BaseAgent) -> Trial:
         row_id = None if journal is None else journal.row_id(job.identity)
         nonlocal asking
         asks = True
@@ -152,14 +161,12 @@ async def run_trials(
         while asking < concurrency and (job := next(feed, None)):
             row = journal.rows[job.identity] if journal and job.identity in journal.rows else None
             if row and row["score"] is not None:  # one that an outage spoilt is run again
-                finished.append(from_row(row))
-                wake.set()
+                done(from_row(row))
                 return  # one at a time, so that the feed may look at what is there
             place = (id(job.prompts), job.spec.name, job.spec.model)
             if place not in agents:
                 agents[place] = build(job.spec, job.prompts, recorder)
             task = asyncio.create_task(one(job, agents[place]), context=outside.copy())
-            task.add_done_callback(done)
             running.add(task)
             asking += 1
 
@@ -175,15 +182,14 @@ async def run_trials(
                 wake.clear()
                 await wake.wait()
             found = finished.popleft()
-            if isinstance(found, Trial):
-                yield found
-                continue
-            running.discard(found)
-            yield found.result()
+            if isinstance(found, BaseException):
+                raise found
+            yield found
     finally:
-        for task in running:
+        left = list(running)
+        for task in left:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 def breaker_for(model: Model, concurrency: int) -> Breaker:
