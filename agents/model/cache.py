@@ -8,15 +8,17 @@ model that drifts behind its name must be noticed. What is reused leaves a row t
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.model.call import CACHED, Completion, Message, Model, log_call, trial_label
 from telemetry.edge.files import SCRATCH
+
+if TYPE_CHECKING:
+    import sqlite3  # loaded by the first answer that may be kept: most runs keep none
 
 CACHE = SCRATCH / "answers.sqlite"
 KEPT_S = 7 * 24 * 3600
@@ -72,6 +74,8 @@ class Cached:
             return None
 
     def _kept(self, key: bytes) -> Completion | None:
+        import sqlite3
+
         import orjson
 
         try:
@@ -95,6 +99,8 @@ class Cached:
         return kept and replace(kept, **free)  # type: ignore[arg-type]
 
     def _keep(self, key: bytes, done: Completion) -> None:
+        import sqlite3
+
         import orjson
 
         try:
@@ -105,6 +111,8 @@ class Cached:
             return
 
     def _db(self) -> sqlite3.Connection:
+        import sqlite3
+
         if self._open is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._open = sqlite3.connect(self._path, timeout=1.0, check_same_thread=False)
