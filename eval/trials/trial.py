@@ -304,8 +304,7 @@ def to_row(trial: Trial) -> dict[str, Any]:
 def from_row(row: Mapping[str, Any]) -> Trial:
     """The trial of a journal's row; put together by hand, for a large suite is read back whole."""
     told = {name: row[name] for name in _NAMES if name in row}
-    for name, kind in (("reasons", str), ("turns", dict)):
-        told[name] = tuple(map(kind, row[name]))
+    told["reasons"], told["turns"] = tuple(row["reasons"]), tuple(row["turns"])
     told["parts"] = tuple(Part(**one) for one in row["parts"])
     told["rubric"] = None if row["rubric"] is None else gated(row["rubric"])
     return Trial(**told, resumed=True)
