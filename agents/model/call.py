@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from telemetry.edge.frozen import frozen
 from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut, redact
-from telemetry.logger import log_event, new_run_id, within
+from telemetry.logger import log_event, log_row, new_run_id, within
 from telemetry.record.run import current_run, record_model_call
 from telemetry.texts import keep
 
@@ -268,7 +268,8 @@ def log_call(call: Completion, problem: LLMError | None = None) -> None:
     if problem is not None:
         row |= {"error": str(problem), "error_kind": problem.error_kind}
     agent, run_id = (run.agent, run.run_id) if run else (NO_AGENT, new_run_id())
-    log_event(agent, run_id, call.latency_ms, kind="llm_call", ours=_HASHED, **row)
+    row["kind"] = "llm_call"
+    log_row(agent, run_id, call.latency_ms, row, _HASHED)
 
 
 def _content(message: Message) -> str:

@@ -269,25 +269,22 @@ def _log_evaluation(
 ) -> None:
     """The grade as a row; what the run cost stands on its `run` row alone, so that sums stay true."""
     marks = trial.rubric
-    known: dict[str, Any] = {} if row_id is None else {"event_id": row_id}
-    logger.log_event(
-        trial.agent,
-        trial.run_id,
-        trial.latency_ms,
-        kind="evaluation",
-        ours=_OURS,
-        **known,
-        split=case.split,
-        case_hash=case.hash or None,
-        reused=reused,
-        rubric=None if marks is None else marks.scores,
-        gates=None if marks is None else rubric_row(marks)["gates"],
-        overall_score=None if marks is None else marks.overall_score,
-        passed_all_mandatory=None if marks is None else marks.passed_all_mandatory,
-        turn_data=turns,
-        minimal_diff_metrics=None,
+    row = {
+        "kind": "evaluation",
+        "split": case.split,
+        "case_hash": case.hash or None,
+        "reused": reused,
+        "rubric": None if marks is None else marks.scores,
+        "gates": None if marks is None else rubric_row(marks)["gates"],
+        "overall_score": None if marks is None else marks.overall_score,
+        "passed_all_mandatory": None if marks is None else marks.passed_all_mandatory,
+        "turn_data": turns,
+        "minimal_diff_metrics": None,
         **dict(zip(_GRADED, _graded(trial), strict=True)),
-    )
+    }
+    if row_id is not None:
+        row["event_id"] = row_id
+    logger.log_row(trial.agent, trial.run_id, trial.latency_ms, row, _OURS)
 
 
 _NAMES = tuple(field.name for field in fields(Trial) if field.name != "resumed")

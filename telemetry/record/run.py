@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from telemetry import reward
-from telemetry.logger import ERROR_KINDS, log_event, new_run_id
+from telemetry.logger import ERROR_KINDS, log_row, new_run_id
 from telemetry.record.outcome import Facts, Iteration, ToolCall, came_to
 from telemetry.reward import Signals, items
 
@@ -133,7 +133,7 @@ async def instrument_agent_call_async(
         )
         row |= fields
         row |= run.fields
-        log_event(agent_name, run.run_id, latency_ms, **row)
+        log_row(agent_name, run.run_id, latency_ms, row)
     return output
 
 
