@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from telemetry import logger, rollup
+from telemetry.edge import text
 from telemetry.edge.text import MARK, redact, remember
 from telemetry.logger import LOG_PATH, log_event, new_run_id
 from telemetry.read.rows import parse
@@ -140,6 +141,17 @@ def test_a_short_secret_is_found_wherever_others_have_a_word(root: Path, place: 
         )
     line = (root / LOG_PATH).read_text()
     assert "hunter-22" not in line and MARK in line
+
+
+@given(
+    st.sampled_from([text._SECRET, text._BEARER, text._URL_LOGIN]).flatmap(st.from_regex),
+    st.text(max_size=9),
+    st.text(max_size=9),
+)
+def test_no_look_is_spared_that_would_find_a_secret(secret: str, before: str, after: str) -> None:
+    told = f"{before}{secret}{after}"
+    found = any(one.search(told) for one in (text._SECRET, text._BEARER, text._URL_LOGIN))
+    assert text.may_hold_secret(told) or not found
 
 
 def test_bearer_tokens_logins_in_urls_and_remembered_keys_are_redacted() -> None:
