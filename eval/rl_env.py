@@ -191,8 +191,8 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     for number, line in enumerate(args.file.read_bytes().splitlines(), 1):
         try:
             row = load_json(line)
-            rows.append((row["completion"], _name(row["agent"]), _name(row["case_id"])))
-        except (ValueError, KeyError, TypeError):
+            rows.append((_text(row["completion"]), _name(row["agent"]), _name(row["case_id"])))
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise BadInput(
                 f"{args.file}:{number}: must be an object with agent, case_id and completion"
             ) from None

@@ -234,9 +234,13 @@ def _lock(file: Path) -> dict[str, dict[str, Any]]:
         return {}
     except (ValueError, KeyError, TypeError):
         lock = None
-    if not isinstance(lock, dict) or not all(isinstance(entry, dict) for entry in lock.values()):
+    if not isinstance(lock, dict) or not all(map(_is_pin, lock.values())):
         raise BadInput(f'{file}: not a lock file of suites ({{"suites": {{file: {{"sha256": ...}}}}}})')
     return lock
+
+
+def _is_pin(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("sha256"), str)
 
 
 def _graders(cases: Iterable[Case]) -> dict[str, str]:

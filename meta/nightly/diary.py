@@ -60,7 +60,7 @@ class Diary:
             kept = load_json(self._path.read_bytes())
             self.since, self._line = kept.get("since"), str(kept.get("line") or "")
             if kept["on"] == digest(root):
-                self.results = {row["name"]: Result(**row) for row in kept["steps"]}
+                self.results = {row["name"]: _result(row) for row in kept["steps"]}
         except FileNotFoundError:
             return
         except (ValueError, TypeError, KeyError, AttributeError) as problem:
@@ -99,6 +99,13 @@ class Diary:
         done = [asdict(row) for row in self.results.values()]
         kept = {"on": self._digest(self._root), "steps": done, "since": self.since, "line": self._line}
         write_json(self._path, kept)
+
+
+def _result(row: dict[str, Any]) -> Result:
+    result = Result(**row)
+    if not all(isinstance(text, str) for text in (result.name, result.told, result.look)):
+        raise ValueError("a step that tells no text")
+    return result
 
 
 def runs_since(repo: Repo, manifest: Manifest, started: float) -> str:

@@ -54,8 +54,8 @@ def test_a_file_of_answers_is_graded(toy: Path, capsys: pytest.CaptureFixture[st
     file = str(world.put(toy, "answers.jsonl", json.dumps(row) + "\n"))
     assert rl_env.main([file]) == cli.OK
     assert "mean reward 1.000 of 1 answers" in capsys.readouterr().out
-    odd = json.dumps(row | {"agent": {}}) + "\n"
-    for foreign in ("{}\n", "[" * 100_000, odd):
+    odd = [json.dumps(row | wrong) for wrong in ({"agent": {}}, {"completion": 5}, {"completion": []})]
+    for foreign in ("{}\n", "[" * 100_000, *odd):
         assert rl_env.main([str(world.put(toy, "answers.jsonl", foreign))]) == cli.BAD_INPUT
         assert "answers.jsonl:1: must be an object with agent" in capsys.readouterr().err
 

@@ -124,9 +124,10 @@ def test_a_missing_suite_and_a_broken_lock_are_bad_input(root: Path, capsys: Any
         assert script.main([command, "nobody", "--root", str(root)]) == cli.BAD_INPUT
         assert "eval/suites/nobody.jsonl: no such suite" in capsys.readouterr().err
     path = write(CASE)
-    (root / SUITES / suites.LOCK).write_text("[]")
-    with pytest.raises(BadInput, match="not a lock file"):
-        suites.load_suite(here(), path)
+    for broken in ("[]", '{"suites": {"x.jsonl": {"sha256": {"a": 1}}}}'):
+        (root / SUITES / suites.LOCK).write_text(broken)
+        with pytest.raises(BadInput, match="not a lock file"):
+            suites.load_suite(here(), path)
 
 
 def test_the_split_is_the_parity_of_the_first_byte_of_the_hash() -> None:

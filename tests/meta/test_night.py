@@ -124,11 +124,14 @@ def test_what_is_done_is_not_repeated_and_what_failed_is(root: Path) -> None:
     assert Diary(root, {"head": "another"}).results == {}
 
 
-def test_a_torn_diary_is_said_and_forgotten(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("right", "wrong"), [('"steps"', '[{"name"'), ('"x"', "true")])
+def test_a_torn_diary_is_said_and_forgotten(
+    right: str, wrong: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     diary = Diary(root, {})
     diary.add(Result("agents", DONE, "x"))
     (path,) = (root / ".ratchet/night").glob("*.json")
-    path.write_text('[{"name"')
+    path.write_text(path.read_text().replace(right, wrong))
     assert Diary(root, {}).results == {}
     assert "every step runs again" in capsys.readouterr().err
 
