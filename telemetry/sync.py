@@ -130,9 +130,8 @@ def take(repo: Repo, file: Path) -> Taken:
                     malformed.append(number)
                     continue
                 names = {event["event_id"]}
-                if event["event_id"].startswith(
-                    rows.OWN
-                ):  # made up; what a row says tells it apart from any other
+                # If that was made up, what the row says tells it apart from any other.
+                if event["event_id"].startswith(rows.OWN):
                     event["event_id"] = rows.content_id(event)
                     names.add(event["event_id"])
                 if names & known:

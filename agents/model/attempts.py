@@ -207,9 +207,8 @@ class Call:
             limit, written = answer_limit(self.to.dialect(question.model), question), reply.usage.tokens_out
             thought = f", {reply.usage.thinking} of them spent on reasoning" if reply.usage.thinking else ""
             said = f"cut off at max_tokens {limit}{thought}; raise max_tokens of its `model:` in {MANIFEST}"
-            if (
-                written and written < 0.9 * limit
-            ):  # endpoints count in their own ways; asking for more would not help
+            # Endpoints count in their own ways; asking for more would not help.
+            if written and written < 0.9 * limit:
                 said = f"cut off by the endpoint after {written} tokens{thought}; it was allowed {limit}"
             raise unparsable(f"the answer was {said}", reply.text)
         if reply.finish_reason == "content_filter":

@@ -197,9 +197,7 @@ class own_work:
         self._asking -= 1
         if not self._asking:
             due, self._ends = self._ends, self._ends + self.loop.time() - self._since
-            if (
-                due <= self.loop.time()
-            ):  # the timer may have looked meanwhile, and seen that nobody was working
+            if due <= self.loop.time():  # the timer may have looked meanwhile, when nobody was working
                 self._timer.cancel()
                 self._timer = self.loop.call_at(self._ends, self._look)
 

@@ -132,9 +132,7 @@ class OpenAIModel:
                         log_call(call.tally.completion(None), problem)
                     raise
                 except asyncio.CancelledError:
-                    if (
-                        call.tally.attempts
-                    ):  # it may be billed all the same: the row says that its cost is unknown
+                    if call.tally.attempts:  # it may be billed all the same: the row says "unknown"
                         log_call(call.tally.completion(None), LLMError("given up by the caller", "timeout"))
                     raise
         log_call(completion)

@@ -136,9 +136,8 @@ def linked(critiques: Sequence[Critique], earlier: Sequence[Critique], today: st
         old = next((one for one in before[critique.target_agent] if same_finding(one, row)), None)
         if isinstance(row, Recommendation):
             return row if old is None else replace(old, also_by=row.also_by)
-        if isinstance(
-            old, Issue
-        ):  # its words, unless they had no support and these have; severity is tonight's
+        # Its words, unless they had no support and these have; severity is tonight's.
+        if isinstance(old, Issue):
             words = row if row.supported and not old.supported else old
             words = replace(words, id=old.id, first_seen=old.first_seen)
             return replace(words, severity=row.severity, also_by=row.also_by)

@@ -192,9 +192,8 @@ def _wait(process: subprocess.Popen[bytes], most_s: float) -> None:
         process.wait(most_s)
     except subprocess.TimeoutExpired:
         return
-    except (
-        KeyboardInterrupt
-    ):  # without namespaces only the guard knows what runs below it: it has to end that
+    # Without namespaces only the guard knows what runs below it: it has to end that.
+    except KeyboardInterrupt:
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(GRACE_SECONDS)

@@ -207,9 +207,8 @@ def check_handover(folder: Path, kind: str, root: Path, head: Head | None = None
 
     body = after(f"{form.report}.md") or b""
     wrong = [Problem(f"{form.report}.md", why) for why in contents.check_body(body)]
-    if (
-        form.form and head(form.schema) is not None
-    ):  # a tree that does not know what a report is cannot hold one against it
+    # A tree that does not know what a report is cannot hold one against it.
+    if form.form and head(form.schema) is not None:
         wrong += agreement.check_body(form, after, Repo(root))
         wrong += agreement.check_decisions(judged.changes, form, after, head)
     if head(contents.LINEAGE_SCHEMA) is not None:

@@ -72,11 +72,7 @@ def claimed(hub: Hub, kind: Kind, pull: Row) -> list[Claim]:
     """What a pull request wants, by the report at its head."""
     try:
         return claims(kind.name, read(hub.file(f"{kind.report}.json", pull["head"]["sha"])))
-    except (
-        KeyError,
-        TypeError,
-        AttributeError,
-    ):  # somebody edited the report: then it claims nothing we know
+    except (KeyError, TypeError, AttributeError):  # somebody edited the report: it claims nothing we know
         return []
 
 

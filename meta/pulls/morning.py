@@ -193,9 +193,7 @@ def publish(hub: Hub, body: str) -> str:
         issue = hub.send("POST", "issues", {"title": TITLE, "body": body, "labels": [LABEL]})
         try:
             hub.graphql(_PIN, id=issue["node_id"])
-        except (
-            HubRefused
-        ):  # three are pinned already, or the token may not: it is found by its label all the same
+        except HubRefused:  # three are pinned already, or the token may not: it has its label all the same
             print("::notice::The issue could not be pinned; pin it by hand if you like.")
     elif issue["body"] != body:
         hub.send("PATCH", f"issues/{issue['number']}", {"body": body})

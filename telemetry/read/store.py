@@ -293,10 +293,8 @@ def read_commit(repo: Repo) -> dict[str, Any] | None:
         return dict(load_json((repo / STAGING / COMMIT).read_bytes()))
     except FileNotFoundError:
         return None
-    except (
-        ValueError,
-        TypeError,
-    ) as problem:  # it was written whole or not at all: somebody else has been at it
+    # It was written whole or not at all: somebody else has been at it.
+    except (ValueError, TypeError) as problem:
         raise BadInput(f"{STAGING / COMMIT}: cannot be read: {problem}") from problem
 
 

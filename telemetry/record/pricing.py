@@ -114,9 +114,8 @@ def _rates(model: str, provider: str | None) -> Rates | None:
             kept = {}
     found = _found(model, provider)
     rates = None if found is None else _rates_of(found.model_price)
-    if found is None or not isinstance(
-        found.model.prices, list
-    ):  # one of several goes by the day or the hour
+    # One of several goes by the day or the hour.
+    if found is None or not isinstance(found.model.prices, list):
         told = rates and [rates.fresh, rates.answer, rates.reused]
         _keep(kept | {name: told})
     return rates
