@@ -24,8 +24,9 @@ from telemetry import feedback
 from telemetry.edge import cli
 from telemetry.edge.files import EXPORTS, MANIFEST, Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_yaml, plain
+from telemetry.edge.records import plain
 from telemetry.edge.text import redact
+from telemetry.read.agents import named_agents
 from telemetry.read.rows import Window
 
 if TYPE_CHECKING:
@@ -109,9 +110,8 @@ def _lines(con: DuckDBPyConnection) -> Iterable[Check]:
 
 
 def _agents(repo: Repo, con: DuckDBPyConnection) -> Check:
-    manifest = load_yaml((repo / MANIFEST).read_bytes()) if (repo / MANIFEST).exists() else {}
-    usual = (manifest.get("defaults") or {}).get("enabled", True)
-    wanted = {str(one["name"]) for one in manifest.get("agents", ()) if one.get("enabled", usual)}
+    named = named_agents(repo) if (repo / MANIFEST).exists() else {}
+    wanted = {name for name, enabled in named.items() if enabled}
     ran = {name for (name,) in con.execute("select distinct agent from events where kind = 'run'").fetchall()}
     silent = sorted(wanted - ran)
     return _share("agents", len(wanted) - len(silent), len(wanted), 1.0, f"did not run: {', '.join(silent)}")

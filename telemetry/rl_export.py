@@ -24,10 +24,10 @@ from telemetry.batches.access import ROLE, USUAL_ROLE
 from telemetry.batches.formats import TYPES
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import MANIFEST as AGENTS
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
+from telemetry.read.agents import named_agents
 from telemetry.read.rows import add_since_flag, in_utc
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _aggregates(repo: Repo, args: argparse.Namespace) -> int:
     if args.epsilon is None:
         raise BadInput("aggregates: needs --epsilon, such as 0.2")
     rule, since, told = _permitted(repo, args, "aggregates", datetime.now(UTC))
-    qualities: dict[str, list[float]] = {name: [] for name in _agents(repo)}
+    qualities: dict[str, list[float]] = {name: [] for name in named_agents(repo)}
     for point in load_points(repo, since):
         if point.agent in qualities and point.quality is not None:
             qualities[point.agent].append(point.quality)
@@ -206,7 +206,9 @@ def _gathered(repo: Repo, asked: Asked, report: Report) -> tuple[Batch, set[str]
     }
     raw = texts_of(names, repo)
     versions = gates.newest_versions(points)
-    known = gates.Known(_agents(repo), unseen_inputs(repo), raw, versions, f"{in_utc(asked.now)}Z")
+    known = gates.Known(
+        frozenset(named_agents(repo)), unseen_inputs(repo), raw, versions, f"{in_utc(asked.now)}Z"
+    )
     kept = gates.passing(points, known, report)
     anonymous = asked.rule.fields == ANONYMOUS
     options = asked.rule.anonymize if anonymous else Options(replace_tenant_ids=False)
@@ -273,17 +275,6 @@ def _choices(repo: Repo, asked: Asked) -> list[dict[str, Any]]:
         for kind, complexity, wanted, action, propensity, reward in rows
         if not asked.task_types or kind in asked.task_types
     ]
-
-
-def _agents(repo: Repo) -> frozenset[str]:
-    """The names in the manifest; what else is wrong with it is for others to say."""
-    from telemetry.edge.records import load_yaml
-
-    raw = load_yaml((repo / AGENTS).read_text(encoding="utf-8"))
-    entries = raw.get("agents") if isinstance(raw, dict) else None
-    if not isinstance(entries, list):
-        raise BadInput(f"{AGENTS}: agents: must be a list of agents")
-    return frozenset(str(entry.get("name")) for entry in entries if isinstance(entry, dict))
 
 
 def _manifest(

@@ -6,11 +6,14 @@ import contextlib
 import importlib
 import io
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import IO, cast
 
 from meta.nightly.stage import InPlace
 from meta.publish import kinds
@@ -19,9 +22,6 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.files import CHARTS, OUTPUTS, REPORTS, RESULTS, SUMMARY
 from telemetry.edge.frozen import frozen
 from telemetry.read.store import REPLAY_DAYS
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
 
 DONE, FAILED, STOPPED, SKIPPED = "done", "failed", "stopped", "skipped"
 
@@ -153,34 +153,39 @@ def call(module: str, argv: list[str]) -> tuple[int, str]:
     return code, (heard.getvalue().strip().splitlines() or [f"{module} {ending}"])[-1]
 
 
+# The night's own way to modules, then the step and where it works.
+_RUN = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from meta.nightly import steps; steps.beside()"
+
+
 class Beside:
     """A step in a process of its own, while the night goes on."""
 
     def __init__(self, step: Step, stage: InPlace) -> None:
-        from multiprocessing import get_context
-
-        # A new process: one that is split off would have the locks of this one's threads, but not the threads.
-        new = get_context("spawn")
-        self._heard, telling = new.Pipe(duplex=False)
-        self._process = new.Process(
-            target=_run_beside, args=(telling, step, InPlace(stage.root)), daemon=True
-        )
-        self._process.start()
-        telling.close()
+        # A new program: one that is split off would have the locks of this one's threads, but not the threads.
+        command = [sys.executable, "-c", _RUN]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        asked = pickle.dumps(sys.path) + pickle.dumps((step, InPlace(stage.root)))
+        with contextlib.suppress(BrokenPipeError), cast(IO[bytes], self._process.stdin) as given:
+            given.write(asked)
 
     def result(self) -> Result | None:
         """How it ended, once it has; None if it was killed."""
-        try:
-            ended: Result = self._heard.recv()
-        except EOFError:
-            return None
-        self._process.join()
+        told = cast(IO[bytes], self._process.stdout).read()
+        ended: Result | None = pickle.loads(told) if self._process.wait() == 0 else None
         return ended
 
+    def end(self) -> None:
+        """Leave nothing behind of one that nobody waits for."""
+        self._process.kill()
+        self._process.wait()
+        cast(IO[bytes], self._process.stdout).close()
 
-def _run_beside(telling: Connection, step: Step, stage: InPlace) -> None:
+
+def beside() -> None:
+    """What such a process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it is interrupted too, and ends it
-    telling.send(run_step(step, stage))
+    result = run_step(*pickle.load(sys.stdin.buffer))
+    pickle.dump(result, sys.stdout.buffer)
 
 
 def run_night(
@@ -194,20 +199,23 @@ def run_night(
     """Every step in order; one whose needs failed is skipped, one that is done already is not repeated."""
     done = {name: replace(ended, again=True) for name, ended in earlier.items() if ended.status == DONE}
     results: dict[str, Result] = {}
-    beside: dict[str, Beside] = {}
-    for step in night:
-        missing = [name for name in step.needs if results[name].status != DONE]
-        if step.name in done:
-            result = done[step.name]
-        elif missing:
-            result = Result(step.name, SKIPPED, f"needs {', '.join(missing)}")
-        else:
-            on_start(step)
-            ended = beside[step.name].result() if step.name in beside else None
-            result = ended or run_step(step, stage, tonight)
-        results[step.name] = result
-        on_end(result)
-        if result.status == DONE and (os.cpu_count() or 1) > 1:
-            due = [later for later in night if later.after == step.name and later.name not in done]
-            beside |= {later.name: Beside(later, stage) for later in due}
+    begun: dict[str, Beside] = {}
+    with contextlib.ExitStack() as ends:
+        for step in night:
+            missing = [name for name in step.needs if results[name].status != DONE]
+            if step.name in done:
+                result = done[step.name]
+            elif missing:
+                result = Result(step.name, SKIPPED, f"needs {', '.join(missing)}")
+            else:
+                on_start(step)
+                ended = begun[step.name].result() if step.name in begun else None
+                result = ended or run_step(step, stage, tonight)
+            results[step.name] = result
+            on_end(result)
+            if result.status == DONE and (os.cpu_count() or 1) > 1:
+                for later in night:
+                    if later.after == step.name and later.name not in done:
+                        begun[later.name] = Beside(later, stage)
+                        ends.callback(begun[later.name].end)
     return list(results.values())

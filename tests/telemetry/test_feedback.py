@@ -148,3 +148,16 @@ def test_batches_are_counted(root: Path) -> None:
     world.put(root, "telemetry/exports/sft-20261101-0123456789ab/consumed.json", {})
     found = health.health(Repo(root))
     assert (found.batches_exported, found.batches_consumed, found.avg_quality_increase) == (2, 1, None)
+
+
+@pytest.mark.parametrize(
+    "broken", ["[[1], [2]]", "agents: 5", "agents: [5]\ndefaults: [1]", "agents: {", "'"]
+)
+def test_a_broken_manifest_is_named_or_names_nobody(
+    broken: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(*(json.dumps(event(agent="watcher")).encode() for _ in range(2)))
+    world.put(root, "agents/manifest.yaml", broken)
+    assert health.main(["--quiet"]) in (cli.FOUND, cli.BAD_INPUT)
+    said = capsys.readouterr().err
+    assert said.startswith("error: agents/manifest.yaml: ") or "[5]" in broken

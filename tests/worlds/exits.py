@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
+import sys
 import time
 
 from telemetry.edge import cli
@@ -27,7 +27,7 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    if args.die_beside and multiprocessing.parent_process():
+    if args.die_beside and "pytest" not in sys.modules:
         os._exit(9)
     if args.leave:
         (repo / args.leave).touch()
