@@ -23,7 +23,7 @@ from agents.model.call import Sent
 from telemetry import logger
 from telemetry.edge.errors import Stopped
 from telemetry.edge.frozen import frozen
-from telemetry.edge.lock import only_opened
+from telemetry.edge.lock import let_go, only_opened
 
 Identity = tuple[Any, ...]  # of a trial
 
@@ -167,7 +167,7 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         """Let go of the file; the next run may resume from it."""
-        os.close(self._file)
+        let_go(self._file)
 
     def _read(self) -> Entries | None:
         """What a run before left here; None where that is not one of ours."""

@@ -26,6 +26,14 @@ def only_opened(path: Path) -> int | None:
     return file
 
 
+def let_go(file: int) -> None:
+    """Close it, and end the lock even if a process that was started meanwhile has the file open too."""
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_UN)
+    os.close(file)
+
+
 @contextmanager
 def only_one(repo: Repo, name: str, what: str) -> Iterator[None]:
     """Refuses a second one in the same checkout, and says who is at work there."""
@@ -40,4 +48,4 @@ def only_one(repo: Repo, name: str, what: str) -> Iterator[None]:
         os.write(file, f"process {os.getpid()}, since {since}\n".encode())
         yield
     finally:
-        os.close(file)
+        let_go(file)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from telemetry.edge import files
+from telemetry.edge.lock import only_one
 
 
 def aged(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -41,3 +42,14 @@ def test_a_file_that_may_change_again_within_the_same_tick_is_not_kept(tmp_path:
     for number in range(50):
         path.write_text(f"{number:02}")
         assert files.read_again(path) == f"{number:02}".encode()
+
+
+def test_a_lock_ends_with_its_block_whoever_else_has_the_file_open(tmp_path: Path) -> None:
+    with only_one(files.Repo(tmp_path), "x", "test"):
+        lock = next((tmp_path / files.SCRATCH).glob("*.lock"))
+        own = next(
+            int(one.name) for one in Path("/proc/self/fd").iterdir() if one.exists() and one.samefile(lock)
+        )
+        other = os.dup(own)  # as a process has it that was split off meanwhile
+    with only_one(files.Repo(tmp_path), "x", "test"):
+        os.close(other)
