@@ -26,10 +26,17 @@ class Claim:
     sha256: str = ""
     champion_sha256: str = ""
 
+    def __post_init__(self) -> None:
+        if not all(isinstance(text, str) for text in (self.subject, self.sha256, self.champion_sha256)):
+            raise TypeError("a claim is made of texts")
+
 
 def claims(kind: str, report: Report) -> list[Claim]:
-    """What the report of that kind of pull request proposes."""
-    return list(_CLAIMS[kind](report)) if kind in _CLAIMS else []
+    """What the report of that kind of pull request proposes; one that somebody edited, nothing we know."""
+    try:
+        return list(_CLAIMS[kind](report)) if kind in _CLAIMS else []
+    except (KeyError, TypeError, AttributeError):
+        return []
 
 
 def read(raw: bytes | None) -> Report:

@@ -70,10 +70,7 @@ def _said(hub: Hub, pull: Row) -> Iterator[Remark]:
 
 def claimed(hub: Hub, kind: Kind, pull: Row) -> list[Claim]:
     """What a pull request wants, by the report at its head."""
-    try:
-        return claims(kind.name, read(hub.file(f"{kind.report}.json", pull["head"]["sha"])))
-    except (KeyError, TypeError, AttributeError):  # somebody edited the report: it claims nothing we know
-        return []
+    return claims(kind.name, read(hub.file(f"{kind.report}.json", pull["head"]["sha"])))
 
 
 def _refused(hub: Hub, repo: Repo, kind: Kind, pull: Row) -> Iterator[Refusal]:

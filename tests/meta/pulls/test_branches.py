@@ -50,7 +50,11 @@ def test_a_branch_deleted_unmerged_is_not_tested_again(
 
 
 def test_a_broken_memory_of_branches_is_none(checkout: Path) -> None:
-    for kept in ("[", '{"ab_champion": {"commit": "c", "claims": ["x"]}}', '{"ab_champion": {"claims": []}}'):
+    odd = '{"ab_champion": {"commit": "c", "claims": [{"subject": {"a": 1}}]}}'
+    for kept in (
+        *("[", odd),
+        *('{"ab_champion": {"commit": "c", "claims": ["x"]}}', '{"ab_champion": {"claims": []}}'),
+    ):
         world.put(checkout, LEFT, kept)
         assert record_refused(Repo(checkout)) == []
 
