@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from telemetry.edge import files
-from telemetry.edge.lock import only_one
+from telemetry.edge.lock import let_go, only_one, only_opened
 
 
 def aged(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -51,5 +51,8 @@ def test_a_lock_ends_with_its_block_whoever_else_has_the_file_open(tmp_path: Pat
             int(one.name) for one in Path("/proc/self/fd").iterdir() if one.exists() and one.samefile(lock)
         )
         other = os.dup(own)  # as a process has it that was split off meanwhile
-    with only_one(files.Repo(tmp_path), "x", "test"):
-        os.close(other)
+        assert only_opened(lock) is None
+    again = only_opened(lock)
+    assert again is not None
+    os.close(other)
+    let_go(again)
