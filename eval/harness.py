@@ -15,6 +15,7 @@ from telemetry.edge.cli import job_summary
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import MANIFEST, RESULTS, SCRATCH, Repo, here
 from telemetry.edge.records import plain
+from telemetry.edge.split import cores
 from telemetry.edge.text import table
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     manifest = load_manifest(repo)
     taken = ("split", "trials", "shard", "resume", "judge_calls", "quiet")
     ask = replace(model_options(args).within(manifest), evals=True)
-    options = Options(**{name: getattr(args, name) for name in taken}, ask=ask)
+    options = Options(**{name: getattr(args, name) for name in taken}, ask=ask, processes=cores())
     targets = _targets(repo, args, manifest)
     whole = SCRATCH / f"eval-{'+'.join(sorted(set(args.agent))) or 'all'}.jsonl"
     journal = journal_file(whole, SHARDS, options.shard)

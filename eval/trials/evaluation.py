@@ -45,6 +45,7 @@ from telemetry.edge.records import plain
 from telemetry.logger import SCORING_VERSION
 
 ARM = "champion"  # what stands in the prompt files
+SPLIT = 400  # trials from which on several processes are worth it: a fifth of a second of work
 # What a line of history keeps of an agent's summary, and what of the metadata is one agent's own.
 _FIGURES = ("planned", "counted", "passed", "success_rate", "mean_score", "errors", "not_run", "cost_usd")
 _OWN = (
@@ -63,6 +64,7 @@ class Options:
     shard: tuple[int, int] = (1, 1)  # the I-th of N, from 1
     resume: bool = False
     judge_calls: int | None = None
+    processes: int = 1  # at most, where no endpoint is waited for
     ask: ModelOptions = field(default_factory=ModelOptions)
     quiet: bool = False
 
@@ -139,9 +141,11 @@ def evaluate(
     run, ask = _Run(repo, targets, options), options.ask
     analysts = domain_of(repo, [target.spec for target in targets]).analysts
     model = ask.model((target.spec.model for target in targets), analysts)
-    about = run.about(model_identity(model))
+    about, processes = run.about(model_identity(model)), 1
     if about["provider"] == "offline":
         run.skip_unknown()
+        if run.planned >= SPLIT and options.judge_calls is None:
+            processes = options.processes
     with (
         tempfile.TemporaryDirectory(prefix="ratchet-eval-") as scratch,
         Journal(journal_path or Path(scratch, "trials.jsonl"), about, resume=options.resume) as journal,
@@ -152,6 +156,7 @@ def evaluate(
             run.see,
             Progress("eval", run.planned, quiet=options.quiet, max_usd=ask.max_usd),
             concurrency=ask.at_once,
+            processes=processes,
             journal=journal,
             judge=Judge(model, max_calls=options.judge_calls, seed=ask.seed),
             build=build,

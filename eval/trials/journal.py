@@ -14,8 +14,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,7 @@ class Journal:
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool = True) -> None:
         self.path, self.key = path, key_of(about)
         self.began, self.name = "", ""
+        self._tell: Callable[[bytes], None] | None = None  # in a process that was split off
         file = only_opened(path)
         if file is None:
             raise Stopped(f"{path}: another run is at work on this; wait for it to end")
@@ -145,6 +147,22 @@ class Journal:
         about = "/".join(map(str, (self.name, *identity)))
         return f"trial-{hashlib.sha256(about.encode()).hexdigest()[:24]}"
 
+    def handed_to(self, tell: Callable[[bytes], None]) -> Journal:
+        """The same in a process that was split off: lines go to who has the file, and `take` puts them on record."""
+        self._tell = tell
+        return self
+
+    def take(self, line: bytes) -> dict[str, Any] | None:
+        """Put a line on record that was handed over; the row of the trial that it ends, if it ends one."""
+        import orjson
+
+        entry, place = orjson.loads(line), self._append(line)
+        row: dict[str, Any] | None = entry.get("row")
+        if row is not None:
+            self.rows.put(tuple(entry["identity"]), place)
+        return row
+
+    @cached_property
     def on_record(self) -> frozenset[str]:
         """The ids of grades that the log holds since this run began; of a run that was not killed before, none."""
         if not self.resumed:
@@ -179,8 +197,14 @@ class Journal:
             return None
 
     def _write(self, entry: Mapping[str, Any], *, foreign: Any = ...) -> int:
-        """Append a line; returns where it begins."""
+        """Append a line, or hand it over; returns where it begins."""
         line = logger.encode(entry, foreign=foreign)
+        if self._tell is not None:
+            self._tell(line)
+            return 0
+        return self._append(line)
+
+    def _append(self, line: bytes) -> int:
         try:
             written = os.write(self._file, line)
         except OSError as problem:

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import sys
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, nullcontext
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 from agents.base import BaseAgent, build_agent
@@ -37,6 +38,7 @@ from eval.trials.progress import Progress
 from eval.trials.trial import Job, Recorder, Trial, from_row, run_trial, to_row
 from telemetry import logger
 from telemetry.edge.records import made
+from telemetry.edge.split import Tell, heard, split_off
 
 __all__ = ["Breaker", "Job", "Journal", "Trial", "collect", "run_all", "run_trials"]
 
@@ -114,7 +116,7 @@ async def run_trials(
         finished.append(found)
         wake.set()
 
-    known = frozenset[str]() if journal is None else journal.on_record()
+    known = frozenset[str]() if journal is None else journal.on_record
 
     async def one(job: Job, agent: BaseAgent) -> None:
         found: Trial | BaseException
@@ -218,10 +220,37 @@ def run_all(
     progress: Progress,
     *,
     concurrency: int,
+    processes: int = 1,
+    **options: Any,
+) -> str:
+    """Run jobs to their end, handing each trial to `see`; why it stopped early (budget, outage), if it did.
+
+    With several processes, for whoever waits for no endpoint, trials come in another order.
+    """
+
+    def seen(trial: Trial) -> None:
+        see(trial)
+        progress.see(trial.ok, trial.cost_usd if trial.turns else 0.0, trial.resumed)
+
+    run = _run if processes == 1 else functools.partial(_by_all_cores, processes=processes)
+    try:
+        stopped = run(jobs, model, seen, concurrency=concurrency, **options)
+        if not stopped:
+            progress.total = progress.done  # decided before all cases were used
+    finally:
+        progress.finish()
+    return stopped
+
+
+def _run(
+    jobs: Iterable[Job],
+    model: Model,
+    see: Callable[[Trial], None],
+    *,
+    concurrency: int,
     breaker: Breaker | None = None,
     **options: Any,
 ) -> str:
-    """Run jobs to their end, handing each trial to `see`; why it stopped early (budget, outage), if it did."""
     breaker = breaker or breaker_for(model, concurrency)
 
     async def work() -> None:
@@ -232,16 +261,43 @@ def run_all(
                 async for trial in stream:
                     see(trial)
                     breaker.see(trial)
-                    progress.see(trial.ok, trial.cost_usd if trial.turns else 0.0, trial.resumed)
             breaker.end()
-            if not breaker.reason:
-                progress.total = progress.done  # decided before all cases were used
         finally:
-            progress.finish()
             await model.aclose()
 
     asyncio.run(work())
     return breaker.reason
+
+
+def _by_all_cores(
+    jobs: Iterable[Job],
+    model: Model,
+    see: Callable[[Trial], None],
+    *,
+    processes: int,
+    journal: Journal,
+    source: str = "eval",
+    **options: Any,
+) -> str:
+    """The same by processes that take turns with the jobs; the journal stays here."""
+    with logger.source(source):
+        settle(journal)
+
+    def work(part: int, tell: Tell) -> str:
+        def again(trial: Trial) -> None:
+            if trial.resumed:
+                tell(trial.identity)
+
+        share, own = islice(jobs, part, None, processes), journal.handed_to(tell)
+        return _run(share, model, again, journal=own, source=source, **options)
+
+    with split_off([functools.partial(work, part) for part in range(processes)]) as parts:
+        for told in heard(parts):
+            if not isinstance(told, bytes):
+                see(from_row(journal.rows[told]))
+            elif (row := journal.take(told)) is not None:
+                see(from_row(row, resumed=False))
+        return next(filter(None, (part.result() for part in parts)), "")
 
 
 async def collect(jobs: Iterable[Job], model: Model, **options: Any) -> list[Trial]:

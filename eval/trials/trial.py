@@ -298,10 +298,10 @@ def to_row(trial: Trial) -> dict[str, Any]:
     return row
 
 
-def from_row(row: Mapping[str, Any]) -> Trial:
+def from_row(row: Mapping[str, Any], *, resumed: bool = True) -> Trial:
     """The trial of a journal's row; put together by hand, for a large suite is read back whole."""
     told = {name: row[name] for name in _NAMES if name in row}
     told["reasons"], told["turns"] = tuple(row["reasons"]), tuple(row["turns"])
     told["parts"] = tuple(Part(**one) for one in row["parts"])
     told["rubric"] = None if row["rubric"] is None else gated(row["rubric"])
-    return Trial(**told, resumed=True)
+    return Trial(**told, resumed=resumed)
