@@ -139,8 +139,8 @@ def _run(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int,
 
 def _chain(form: kinds.Kind, repo: Repo, flags: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """What to run: what an earlier link of this night has done is taken from it, the rest is done here, once."""
+    from agents.run import replay
     from meta.publish import leavings
-    from telemetry.read.store import REPLAY_DAYS, never_ran
 
     taken = leavings.take(repo)
     for command in form.before:
@@ -148,10 +148,20 @@ def _chain(form: kinds.Kind, repo: Repo, flags: Sequence[str]) -> Iterator[tuple
             when = taken[command[0]][11:16]
             print(f"= python -m {command[0]}: done at {when} UTC this night", file=sys.stderr, flush=True)
             continue
-        if command == ("agents.orchestrator",) and never_ran(repo):
-            yield (*command, "--replay", str(REPLAY_DAYS))  # so that there are days to judge by
+        if command == ("agents.orchestrator",) and (new := _new_here(repo)):
+            yield (*command, *replay.command(new))
         yield command
     yield (*form.command, *flags)
+
+
+def _new_here(repo: Repo) -> list[str]:
+    from agents.manifest import load_manifest
+    from agents.run import replay
+
+    try:
+        return replay.newcomers(repo, load_manifest(repo))
+    except BadInput:  # told by the command itself, which reads the manifest next
+        return []
 
 
 def _outputs(text: str) -> Iterator[tuple[str, str]]:

@@ -1,14 +1,21 @@
-"""Runs agents over earlier days, each as of its day; what was replayed before, on the same terms, is left alone."""
+"""Runs agents over earlier days, each as of its day; what was replayed before, on the same terms, is left alone.
+
+A night does so for newcomers, so that there are days to judge them by.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from agents.manifest import AgentSpec
+from agents.domain import domain_of
+from agents.manifest import AgentSpec, Manifest
 from agents.run.inputs import Inputs, Loaded
+from agents.run.order import watchers
 from agents.run.runner import Result, Runner
 from agents.sources.source import SourceError
 from telemetry import logger
@@ -16,6 +23,8 @@ from telemetry.edge.errors import Stopped
 from telemetry.edge.files import Repo
 from telemetry.logger import INFRASTRUCTURE
 
+DAYS: Final = 130  # that a night replays: retirement judges by days, 100 at least
+NEW: Final = timedelta(days=7)  # in the field, so long is an agent a newcomer
 OUTAGE: Final = 12  # runs in a row that failed for no fault of the agents: the endpoint is down
 
 
@@ -27,6 +36,29 @@ class Replay:
     results: list[Result] = field(default_factory=list)
     skipped: int = 0
     stopped: str | None = None  # why it ended early
+
+
+def newcomers(repo: Repo, manifest: Manifest) -> list[str]:
+    """The agents with earlier days to read that nobody has replayed for them, and that are too new to have their own.
+
+    One whose source is in trouble is left for another night: tonight's run tells what is wrong.
+    """
+    from telemetry.read.store import established
+
+    watching = watchers(manifest.enabled())
+    known = established(repo, datetime.now(UTC) - NEW) if watching else ()
+    inputs = Inputs(repo, domain_of(repo, manifest.agents), "snapshot")
+    found = []
+    for spec in watching:
+        with suppress(SourceError):
+            if spec.name not in known and inputs.days(spec):
+                found.append(spec.name)
+    return found
+
+
+def command(names: Sequence[str]) -> tuple[str, ...]:
+    """The flags with which the orchestrator replays earlier days for them."""
+    return ("--replay", str(DAYS), *(part for name in names for part in ("--agent", name)))
 
 
 def planned(specs: Sequence[AgentSpec], most: int, inputs: Inputs) -> list[tuple[str, AgentSpec]]:

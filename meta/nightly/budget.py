@@ -13,6 +13,7 @@ from agents.manifest import AgentSpec, Manifest
 from agents.model.budget import Budget, night
 from agents.model.endpoint import OpenAIModel
 from agents.model.request import dialect_of
+from agents.run import replay as earlier_days
 from agents.texts.prompt_set import PromptSet
 from eval.ab.plan import make_plan
 from eval.ab.session import Night, settings_of
@@ -21,7 +22,6 @@ from eval.ledger.provenance import model_identity
 from meta.proposals.options import Options
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
-from telemetry.read.store import REPLAY_DAYS
 from telemetry.record import pricing
 
 CHARS_PER_TOKEN: Final = 4
@@ -37,7 +37,7 @@ class Forecast:
         self.repo, self.manifest, self.ask, self.model = repo, manifest, ask, model
         self.prompts, self.suites = PromptSet(repo), Suites(repo, allow_unpinned=True)
 
-    def by_step(self, steps: Collection[str], *, replay: bool) -> dict[str, float]:
+    def by_step(self, steps: Collection[str], *, replay: Collection[str]) -> dict[str, float]:
         """USD of those of these steps that ask a model."""
         running = self.manifest.enabled()
         each = {spec.name: self._case_usd(spec) for spec in self.manifest.agents}
@@ -49,7 +49,7 @@ class Forecast:
         prompts = len({spec.prompt for spec in running if spec.prompt})
         mean = statistics.fmean(each.values())
         usd = {
-            "agents": sum(each[name] for name in cases) * (1 + REPLAY_DAYS * replay),
+            "agents": sum(each[name] * (1 + earlier_days.DAYS * (name in replay)) for name in cases),
             "shadow": sum(each[spec.name] for spec in self.manifest.agents if not spec.enabled),
             "evals": sum(each[name] * count for name, count in cases.items()),
             "A/B": self._ab_usd(each),
@@ -107,7 +107,7 @@ def shared_budget(
     ask: ModelOptions,
     steps: Collection[str],
     *,
-    replay: bool,
+    replay: Collection[str] = (),
     on_settled: Callable[[Budget], None] = lambda _: None,
 ) -> Iterator[str]:
     """All that is asked inside the block has one budget; gives what the steps are foreseen to cost, if anything."""

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from agents.llm_client import ModelOptions
 from agents.manifest import Manifest
+from agents.run.order import watchers
+from agents.run.replay import newcomers
 from eval.ledger.provenance import GitState, Seen, add_once, history_row, model_identity, replay_metadata
 from eval.trials.progress import TERMINAL_EVERY_S
 from meta.nightly.stage import NIGHT
@@ -31,7 +33,7 @@ from telemetry.edge.records import is_number, load_json
 from telemetry.edge.text import cell, code, table
 from telemetry.logger import encode
 from telemetry.read.rows import Window
-from telemetry.read.store import connect, never_ran
+from telemetry.read.store import connect
 
 if TYPE_CHECKING:
     from agents.model.budget import Budget
@@ -119,22 +121,22 @@ def runs_since(repo: Repo, manifest: Manifest, started: float) -> str:
 
 
 @frozen
-class FirstNight:
-    """Whether earlier days are to be replayed; until that is done a mark stands, so that a killed replay goes on."""
+class Newcomers:
+    """For whom earlier days are replayed; until that is done a mark names them, so that a killed replay goes on."""
 
     mark: Path
-    due: bool
+    names: tuple[str, ...]
 
     @classmethod
-    def of(cls, repo: Repo) -> FirstNight:
-        """Due when no agent has ever run here, or when a replay was begun and not finished."""
+    def of(cls, repo: Repo, manifest: Manifest) -> Newcomers:
+        """Those that are new here, and those whose replay was begun and not finished."""
         mark = repo / NIGHT / "replay.unfinished"
-        if mark.exists():
-            return cls(mark, True)
-        due = never_ran(repo)
-        if due:
-            write_atomic(mark, "")
-        return cls(mark, due)
+        begun = mark.read_text("utf-8", "replace").split() if mark.exists() else []
+        new = {*begun, *newcomers(repo, manifest)}
+        names = tuple(spec.name for spec in watchers(manifest.enabled()) if spec.name in new)
+        if names:
+            write_atomic(mark, "".join(f"{name}\n" for name in names))
+        return cls(mark, names)
 
     def ended(self, result: Result) -> None:
         """Take the mark away once the agents have come through."""

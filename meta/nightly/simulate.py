@@ -116,7 +116,7 @@ def _one_night(copy: Path, args: argparse.Namespace, options: Sequence[str], nig
     stage = InPlace(copy)
     # A prompt that rests is due again some nights later.
     today = datetime.now(UTC).date() + timedelta(days=night)
-    for step in steps(options, replay=False):
+    for step in steps(options):
         if step.name not in SIMULATED:
             continue
         if step.name == "proposals":

@@ -7,7 +7,6 @@ import importlib
 import io
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import time
@@ -15,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, cast
 
+from agents.run import replay as earlier_days
 from meta.nightly.stage import InPlace
 from meta.publish import kinds
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import CHARTS, OUTPUTS, REPORTS, RESULTS, SUMMARY
 from telemetry.edge.frozen import frozen
-from telemetry.read.store import REPLAY_DAYS
 
 DONE, FAILED, STOPPED, SKIPPED = "done", "failed", "stopped", "skipped"
 
@@ -56,7 +55,7 @@ class Result:
 
 def steps(
     options: Sequence[str],
-    replay: bool,
+    replay: Sequence[str] = (),
     shadow: bool = False,
     backtest: bool = False,
     models: bool = False,
@@ -64,7 +63,8 @@ def steps(
 ) -> tuple[Step, ...]:
     """The night in order; `options` go to every script that calls a model.
 
-    `shadow`: there are disabled agents. They run beside the others, and one that recovered is proposed for revival.
+    `replay`: agents that are new here, with earlier days to be judged by. `shadow`: there are disabled agents. They run
+    beside the others, and one that recovered is proposed for revival.
     `backtest`: enough cases have come in since a promotion to test it again. `models`: there are others to try.
     `harvest`: runs in the field have shown what a right answer is.
     """
@@ -74,7 +74,7 @@ def steps(
 
     agents = asking("agents.orchestrator")
     if replay:
-        agents = asking("agents.orchestrator", "--replay", str(REPLAY_DAYS)) + agents
+        agents = asking("agents.orchestrator", *earlier_days.command(replay)) + agents
     critiques = str(REPORTS / "cross_critiques.json")
     charts = (("telemetry.plots", "--last-n", "0"),)
     beside = (
@@ -163,7 +163,9 @@ class Beside:
     def __init__(self, step: Step, stage: InPlace) -> None:
         # A new program: one that is split off would have the locks of this one's threads, but not the threads.
         command = [sys.executable, "-c", _RUN]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        # In a session of its own: who interrupts the night means its steps, and the night ends this one.
+        self._process = subprocess.Popen(command, start_new_session=True, **pipes)
         asked = pickle.dumps(sys.path) + pickle.dumps((step, InPlace(stage.root)))
         with contextlib.suppress(BrokenPipeError), cast(IO[bytes], self._process.stdin) as given:
             given.write(asked)
@@ -183,7 +185,6 @@ class Beside:
 
 def beside() -> None:
     """What such a process does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it is interrupted too, and ends it
     result = run_step(*pickle.load(sys.stdin.buffer))
     pickle.dump(result, sys.stdout.buffer)
 

@@ -17,7 +17,7 @@ from eval.trials.progress import heard_by
 from meta.nightly import standing
 from meta.nightly.branches import record_refused
 from meta.nightly.budget import shared_budget
-from meta.nightly.diary import Diary, Display, FirstNight, about, line_of, markdown, runs_since, spent_since
+from meta.nightly.diary import Diary, Display, Newcomers, about, line_of, markdown, runs_since, spent_since
 from meta.nightly.stage import InPlace, Stage
 from meta.nightly.steps import FAILED, STOPPED, Result, Step, call, run_night, steps
 from telemetry.edge import cli
@@ -36,22 +36,22 @@ def whole_night(given: Repo, args: argparse.Namespace, options: Sequence[str]) -
     record_refused(repo)
     stage = InPlace(repo.root) if args.apply else Stage(repo.root, manifest.data_files())
     with only_one(repo, "night", "night"), stage:
-        first = FirstNight.of(repo)
-        night = _planned(repo, manifest, options, first)
+        new = Newcomers.of(repo, manifest)
+        night = _planned(repo, manifest, options, new.names)
         todo = [step.name for step in night if step.name not in diary.done]
         started = diary.begin(time.time(), bool(todo))
         shown = Display(args.quiet or args.json, len(night))
 
         def on_end(result: Result) -> None:
             diary.add(result)
-            first.ended(result)
+            new.ended(result)
             shown.end(result)
 
         def tonight() -> str:
             return runs_since(repo, manifest, started)
 
         ask = model_options(args).within(manifest)
-        budget = shared_budget(repo, manifest, ask, todo, replay=first.due, on_settled=shown.answered)
+        budget = shared_budget(repo, manifest, ask, todo, replay=new.names, on_settled=shown.answered)
         with heard_by(shown.hear), budget as foreseen:
             shown.say(foreseen)
             shown.say(note)
@@ -80,11 +80,13 @@ def _diary(repo: Repo, args: argparse.Namespace, options: Sequence[str]) -> Diar
     return diary
 
 
-def _planned(repo: Repo, manifest: Manifest, options: Sequence[str], first: FirstNight) -> tuple[Step, ...]:
+def _planned(
+    repo: Repo, manifest: Manifest, options: Sequence[str], replay: Sequence[str]
+) -> tuple[Step, ...]:
     """The steps that there is something to do for tonight."""
     return steps(
         options,
-        replay=first.due,
+        replay=replay,
         shadow=len(manifest.enabled()) < len(manifest.agents),
         backtest=backtest_due(repo, manifest),
         models=bool(manifest.challenger_models),

@@ -17,6 +17,7 @@ import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,7 @@ from telemetry.read.rows import (
     Window,
     backwards,
     has_long_line,
+    in_utc,
     quoted,
     read_tail,
 )
@@ -67,13 +69,13 @@ class Snapshot:
     sealed: tuple[Path, ...]
 
 
-REPLAY_DAYS: Final = 130  # of the sample, when there is no history yet: retirement judges by days
-
-
-def never_ran(repo: Repo) -> bool:
-    """Whether no agent has ever run here."""
-    con = connect(repo, Window(kind="run"))
-    return not con.execute("select 1 from events where source in ('runtime', 'replay') limit 1").fetchone()
+def established(repo: Repo, since: datetime) -> frozenset[str]:
+    """The agents that came through a replay, or have run in the field since before then."""
+    con = connect(repo, Window(kind="run", among=("runtime", "replay")))
+    replayed = "bool_or(source = 'replay' and error_kind is null)"
+    sql = f"select agent from events group by agent having {replayed} or min(ts) < ?"
+    found = con.execute(sql, [in_utc(since)])
+    return frozenset(name for (name,) in found.fetchall())
 
 
 def memory_limit(times: int = 1) -> str:

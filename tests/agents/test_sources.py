@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from agents import orchestrator
-from agents.manifest import Feed
+from agents.manifest import Feed, load_manifest
+from agents.run.replay import newcomers
 from agents.sources.named import open_feed
 from agents.sources.source import SourceError
 from eval.scaffolding.tables import read_rows
 from telemetry.edge import cli
+from telemetry.edge.files import Repo
 from tests.worlds import world
+from tests.worlds.eventlog import line
 from tests.worlds.loopback import Loopback, Reply, as_json
 
 CSV = """id,created_at,urgency,text
@@ -309,6 +312,27 @@ def replayed(capsys: pytest.CaptureFixture[str]) -> tuple[int, int]:
     assert orchestrator.main(["--replay", "9", "--quiet", "--json"]) == cli.OK
     told = json.loads(capsys.readouterr().out)
     return told["runs"], told["skipped"]
+
+
+def test_a_newcomer_is_one_with_days_that_nobody_has_replayed_and_that_is_not_here_for_a_week(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def new() -> list[str]:
+        return newcomers(Repo(root), load_manifest(Repo(root)))
+
+    watcher(root, file="data/tickets.csv", by_day="created_at")
+    assert new() == [], "its source is in trouble: tonight's run tells"
+    world.put(root, "data/tickets.csv", CSV)
+    assert new() == ["urgent"]
+    assert orchestrator.main(["--quiet"]) == cli.OK
+    assert new() == ["urgent"], "whoever was tried by hand once is still new"
+    assert replayed(capsys) == (2, 0)
+    assert new() == []
+    (root / "telemetry/events.jsonl").write_bytes(line(agent="urgent", ts="2026-01-01T00:00:00.000Z"))
+    assert new() == [], "it has days of its own"
+    watcher(root, file="data/tickets.csv")
+    (root / "telemetry/events.jsonl").unlink()
+    assert new() == [], "no days in these rows"
 
 
 def test_a_day_whose_inputs_changed_is_replayed_anew_and_no_other(

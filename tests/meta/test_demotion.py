@@ -80,7 +80,7 @@ def test_the_guard_refuses_one_that_restores_what_no_promotion_replaced(
 def test_a_night_has_the_step_only_when_something_is_due(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = load_manifest(Repo(root))
     assert anything_due(Repo(root), manifest)
-    assert "back-test" in [step.name for step in steps([], replay=False, backtest=True)]
-    assert "back-test" not in [step.name for step in steps([], replay=False)]
+    assert "back-test" in [step.name for step in steps([], backtest=True)]
+    assert "back-test" not in [step.name for step in steps([])]
     (root / DECISION).unlink()
     assert not anything_due(Repo(root), manifest)

@@ -56,10 +56,13 @@ def another_machine(root: Path) -> None:
     repo.git(root, "checkout", "-q", ".")
 
 
-def test_a_later_link_repeats_nothing_and_the_first_run_ever_replays(checkout: Path) -> None:
+def test_a_later_link_repeats_nothing_and_days_are_replayed_for_who_is_new(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "_new_here", lambda _: ["late", "later"])
     first = run(checkout, "proposals")
     assert first == [
-        "agents/orchestrator --replay 130",
+        "agents/orchestrator --replay 130 --agent late --agent later",
         "agents/orchestrator",
         "eval/harness --split tune",
         "telemetry/rollup",

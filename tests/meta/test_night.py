@@ -28,7 +28,7 @@ from meta import night
 from meta.audit import recorded
 from meta.nightly import diary, standing
 from meta.nightly.budget import shared_budget
-from meta.nightly.diary import Diary, Display, FirstNight, runs_since
+from meta.nightly.diary import Diary, Display, Newcomers, runs_since
 from meta.nightly.stage import TREE, InPlace, Stage
 from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, run_step, steps
 from meta.retirement import switch
@@ -288,8 +288,8 @@ def test_what_a_night_will_cost_is_told_before_it_starts_and_its_steps_share_one
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     manifest = load_manifest(Repo(checkout))
     ask = replace(ModelOptions().within(manifest), max_usd=0.01)
-    names = [step.name for step in steps((), replay=False)]
-    with shared_budget(Repo(checkout), manifest, ask, names, replay=False) as line:
+    names = [step.name for step in steps(())]
+    with shared_budget(Repo(checkout), manifest, ask, names) as line:
         first, second = (model_from_env(ModelOptions(max_usd=1)) for _ in range(2))
         assert isinstance(first, OpenAIModel) and isinstance(second, OpenAIModel)
         asyncio.run(first.budget.reserve(0.009))
@@ -299,7 +299,7 @@ def test_what_a_night_will_cost_is_told_before_it_starts_and_its_steps_share_one
     assert line.startswith("Tonight asks gpt-6-luna: about $0.") and "of at most $0.01: " in line
     assert "evals 0." in line and "A/B 0." in line and line.endswith("; it will stop early.")
     monkeypatch.delenv("OPENAI_API_KEY")
-    with shared_budget(Repo(checkout), manifest, ask, names, replay=False) as line:
+    with shared_budget(Repo(checkout), manifest, ask, names) as line:
         assert line == "", "the offline model costs nothing"
 
 
@@ -312,7 +312,7 @@ def test_a_step_that_only_waits_for_answers_shows_how_many_came_and_what_they_co
     monkeypatch.setattr(diary, "TERMINAL_EVERY_S", 0)
     shown, budget = Display(quiet=False, total=2), Budget()
     budget.on_settled = shown.answered
-    agents, evals = steps((), replay=False)[:2]
+    agents, evals = steps(())[:2]
     for step in (agents, evals):
         shown.start(step)
         for _ in range(2):
@@ -334,7 +334,7 @@ def test_a_disabled_agent_runs_in_shadow_and_comes_back_as_a_branch_once_it_has_
     monkeypatch.syspath_prepend(str(checkout))
     write_atomic(checkout / MANIFEST, switch(Repo(checkout), ["watcher"], enabled=False))
     git(checkout, "commit", "-qam", "retire")
-    beside = [step for step in steps(["--seed", "0"], replay=False, shadow=True) if step.name in SHADOW]
+    beside = [step for step in steps(["--seed", "0"], shadow=True) if step.name in SHADOW]
     told = [
         {"agent": "watcher", "source": "shadow", "as_of": day(number), "reward": 0.5} for number in range(120)
     ]
@@ -440,7 +440,7 @@ def test_a_night_that_keeps_every_champion_leaves_no_branch(
     worse = texts.champion().text.replace("above: 0.3", "above: 0.35")
     kept = texts.add(worse, source="hand", author="a person")
     world.commit(checkout, "a challenger that is worse")
-    ab_test = next(step for step in steps(["--seed", "0"], replay=False) if step.name == "A/B")
+    ab_test = next(step for step in steps(["--seed", "0"]) if step.name == "A/B")
     with Stage(checkout) as stage:
         result = run_step(ab_test, stage)
     assert (result.status, result.look) == (DONE, "python -m meta.audit --log"), result.told
@@ -505,10 +505,13 @@ def test_a_second_night_in_the_checkout_says_who_has_it(
 
 
 def test_a_replay_that_was_killed_is_known_to_be_unfinished(toy: Path) -> None:
-    assert FirstNight.of(Repo(toy)).due
-    row = json.dumps(event(source="replay"))
-    (toy / "telemetry/events.jsonl").write_text(f"{row}\n")  # one row of it was written, then it was killed
-    again = FirstNight.of(Repo(toy))
-    assert again.due
+    manifest = load_manifest(Repo(toy))
+    new = Newcomers.of(Repo(toy), manifest).names
+    assert "flood_watch" in new
+    rows = [json.dumps(event(agent=name, source="replay")) for name in new]
+    # One row of each was written, then it was killed.
+    (toy / "telemetry/events.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    again = Newcomers.of(Repo(toy), manifest)
+    assert again.names == new
     again.ended(Result("agents", "done", ""))
-    assert not FirstNight.of(Repo(toy)).due
+    assert not Newcomers.of(Repo(toy), manifest).names

@@ -251,7 +251,7 @@ def test_a_night_with_another_model_ends_as_a_branch_that_merges_and_an_audit_th
     ab_test = {**shop.LIMITS, "goal": "cheaper", "margin": 0.25, "trials": 9}
     world.change(root, ab_test=ab_test, challenger_models=[EQUAL], protected_paths=["agents/manifest.yaml"])
     commit(root)
-    (step,) = (one for one in steps((), replay=False, models=True) if one.name == "models")
+    (step,) = (one for one in steps((), models=True) if one.name == "models")
     with Stage(root) as stage:
         result = run_step(step, stage)
     assert result.status == DONE, result.told
