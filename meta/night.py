@@ -13,6 +13,7 @@ import argparse
 
 from agents.llm_client import add_model_flags, model_flags
 from telemetry.edge import cli
+from telemetry.edge.errors import Stopped
 from telemetry.edge.files import Repo
 
 
@@ -39,7 +40,10 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         return simulate(repo, args, model_flags(args))
     from meta.nightly.whole import whole_night
 
-    return whole_night(repo, args, model_flags(args))
+    try:
+        return whole_night(repo, args, model_flags(args))
+    except KeyboardInterrupt:
+        raise Stopped("interrupted; steps that are done are kept: the same command goes on") from None
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from agents.run import replay as earlier_days
 from meta.nightly.stage import InPlace
@@ -163,7 +163,7 @@ class Beside:
     def __init__(self, step: Step, stage: InPlace) -> None:
         # A new program: one that is split off would have the locks of this one's threads, but not the threads.
         command = [sys.executable, "-c", _RUN]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        pipes: Mapping[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         # In a session of its own: who interrupts the night means its steps, and the night ends this one.
         self._process = subprocess.Popen(command, start_new_session=True, **pipes)
         asked = pickle.dumps(sys.path) + pickle.dumps((step, InPlace(stage.root)))

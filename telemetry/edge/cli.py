@@ -113,7 +113,9 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return OK
             except _mendable() as problem:
-                if _terminated and _running:  # a step of a longer script: all of it was asked to end
+                if _running and _interrupted(
+                    problem
+                ):  # a step of a longer script: all of it was asked to end
                     raise KeyboardInterrupt from problem
                 code, told = _ending(problem)
                 print(logged(told), file=sys.stderr)
@@ -180,6 +182,11 @@ def _mendable() -> tuple[type[BaseException], ...]:
     """What a person can mend; DuckDB's own kind only where it is at work."""
     kinds = (BadInput, Stopped, ModuleNotFoundError, KeyboardInterrupt, OSError, MemoryError)
     return (*kinds, *of_engine()) if "duckdb" in sys.modules else kinds
+
+
+def _interrupted(problem: BaseException) -> bool:
+    """Whether somebody asked for the end, also where a script said so in words of its own."""
+    return _terminated or KeyboardInterrupt in (type(problem), type(problem.__context__))
 
 
 def _ending(problem: BaseException) -> tuple[int, str]:

@@ -113,6 +113,23 @@ def test_a_step_whose_own_process_was_killed_is_run_again_by_the_night_itself(ro
     assert run([scripted("agents"), charts], root)["charts"].told == "charts told"
 
 
+@pytest.mark.parametrize("how", ["plainly", "in words"])
+def test_who_interrupts_a_step_means_the_night(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    planned = (
+        scripted("first"),
+        scripted("second", 0, "--interrupt", how),
+        scripted("third", 0, "--leave", "x"),
+    )
+    monkeypatch.setattr("meta.nightly.whole.steps", lambda *_, **__: planned)
+    assert night.main(["--quiet", "--root", str(checkout)]) == cli.STOPPED
+    told = "stopped early: interrupted; steps that are done are kept: the same command goes on\n"
+    assert capsys.readouterr().err == told
+    (diary,) = (checkout / ".ratchet/night").glob("*.json")
+    assert [step["name"] for step in json.loads(diary.read_text())["steps"]] == ["first"]
+
+
 def test_what_is_done_is_not_repeated_and_what_failed_is(root: Path) -> None:
     about = {"head": "abc"}
     diary = Diary(root, about)
