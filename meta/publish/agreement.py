@@ -14,8 +14,11 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from agents.manifest import load_manifest
+from agents.texts.variants import Variants
+from eval.grading.suite import load_suite
 from meta.publish.boundaries import Problem
-from meta.publish.contents import DECISIONS, VARIANTS, Change, Decision, Head
+from meta.publish.contents import DECISIONS, VARIANTS, Change, Decision, Head, arms
 from meta.publish.kinds import Kind
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
@@ -95,17 +98,13 @@ def _disagreements(decision: Decision, report: Row, head: Head) -> Iterator[str]
 
 def _arm(report: Row, decision: Decision) -> Row | None:
     """The promoted arm with that text or model, and what it was tested against."""
-    for test in report["tests"]:
-        for arm in test["arms"]:
-            of = re.sub(r"[^A-Za-z0-9_-]", "-", arm["model"])[:64] if test.get("model") else _stem(test)
-            named = of == decision["subject"] and arm["sha256"] == decision["after_sha256"]
-            if named and arm["promoted"] and test["promoted"]:
-                about = {
-                    name: test[name]
-                    for name in ("prompt", "champion_sha256", "agents", "margin")
-                    if name in test
-                }
-                return {**arm, **about, "model_before": test.get("model")}
+    for test, arm in arms(report):
+        of = re.sub(r"[^A-Za-z0-9_-]", "-", arm["model"])[:64] if test.get("model") else _stem(test)
+        named = of == decision["subject"] and arm["sha256"] == decision["after_sha256"]
+        if named and arm["promoted"] and test["promoted"]:
+            about = ("prompt", "champion_sha256", "agents", "margin")
+            told = {name: test[name] for name in about if name in test}
+            return {**arm, **told, "model_before": test.get("model")}
     return None
 
 
@@ -137,9 +136,6 @@ def check_lineage(changes: Iterable[Change], head: Head) -> Iterator[Problem]:
 
 def loads(tree: Path, paths: Sequence[str]) -> str:
     """What keeps a tree from being loaded, as far as these paths may have to do with it; empty if nothing does."""
-    from agents.manifest import load_manifest
-    from agents.texts.variants import Variants
-
     repo = Repo(tree)
     try:
         manifest = load_manifest(repo)
@@ -151,8 +147,6 @@ def loads(tree: Path, paths: Sequence[str]) -> str:
                 if broken := texts.every()[1]:
                     return next(iter(broken.values()))
         if any(path.startswith("eval/suites/") for path in paths):
-            from eval.grading.suite import load_suite
-
             for suite in sorted({spec.eval_suite for spec in manifest.agents if spec.eval_suite}):
                 load_suite(repo, suite)
     except (BadInput, OSError) as problem:

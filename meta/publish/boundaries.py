@@ -48,18 +48,12 @@ def check_changes(
     """Every rule that the change breaks. `manifest` and `head` are the trusted tree's."""
     globs = allowed(kind, manifest)
     protected = (*PROTECTED, *(manifest.get("protected_paths") or ()), *named_code(manifest, head))
-    by_path = {change.path: change for change in changes}
-
-    def after(path: str) -> bytes | None:
-        return by_path[path].after if path in by_path else head(path)
-
-    decisions = list(contents.decisions(changes))
+    after, decided = contents.left_by(changes, head), list(contents.decisions(changes))
     problems = list(_size(changes, kind))
     for change in changes:
         reasons = [*_place(change.path, globs, protected, kind), *_form(change)]
-        problems += [
-            Problem(change.path, why) for why in reasons or _content(change, kind, head, after, decisions)
-        ]
+        wrong = reasons or _content(change, kind, head, after, decided)
+        problems += [Problem(change.path, why) for why in wrong]
     return problems
 
 
@@ -93,27 +87,25 @@ def _form(change: Change) -> Iterator[str]:
         yield "is no regular file"
 
 
-def _content(
-    change: Change, kind: Kind, head: Head, after: Head, decisions: Sequence[Decision]
-) -> Iterator[str]:
+def _content(change: Change, kind: Kind, head: Head, after: Head, decided: list[Decision]) -> Iterator[str]:
+    report = after(f"{kind.report}.json")
     yield from contents.check_text(change)
     if change.path == contents.MANIFEST and kind.name == "ab_model":
-        yield from contents.check_models(change, after(f"{kind.report}.json"), decisions)
+        yield from contents.check_models(change, report, decided)
     elif change.path == contents.MANIFEST:
-        yield from contents.check_manifest(change, decisions)
+        yield from contents.check_manifest(change, decided)
     elif matches(change.path, cases.SUITE):
-        yield from cases.check_suite(change, after(f"{kind.report}.json"))
+        yield from cases.check_suite(change, report)
     elif change.path == cases.PINS:
         yield from cases.check_pins(change, after)
     elif change.path.endswith(".json"):
         yield from contents.check_json(change, head(_schema(change.path, kind)))
         if change.path.startswith(contents.DECISIONS):
-            yield from contents.check_decision(change, after(f"{kind.report}.json"), kind.decides)
-            yield from contents.check_demotion(change, head)
+            yield from contents.check_decision(change, report, kind.decides, head)
     elif change.path.endswith(".py"):
         yield from check_python(change)
     elif change.path.endswith(".md"):
-        yield from contents.check_champion(change, after, decisions)
+        yield from contents.check_champion(change, after, decided)
 
 
 def _schema(path: str, kind: Kind) -> str:
@@ -142,11 +134,8 @@ def named_code(manifest: Mapping[str, Any], head: Head) -> Iterator[str]:
     for entry in (manifest.get("defaults") or {}, *manifest.get("agents", ())):
         feed = _mapping(entry.get("inputs"))
         names += [feed.get("call"), feed.get("days"), _mapping(entry.get("signal")).get("call")]
-        names += [
-            entry.get("eval_adapter"),
-            _mapping(entry.get("iterate")).get("by"),
-            *(entry.get("tools") or ()),
-        ]
+        names += [entry.get("eval_adapter"), _mapping(entry.get("iterate")).get("by")]
+        names += entry.get("tools") or ()
         suite = head(str(entry.get("eval_suite") or "")) or b""
         names += [found.decode() for found in _OWN_GRADER.findall(suite)]
         yield from (word for word in str(entry.get("command") or "").split() if _PLAIN_PATH.fullmatch(word))

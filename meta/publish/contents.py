@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from agents.manifest.edit import move
+from agents.model.schema import faults
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json, load_yaml
@@ -32,18 +33,12 @@ EXECUTABLE = "100755"
 FILES = (REGULAR, EXECUTABLE)
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_IN_A_BODY = (
-    (re.compile(r"(?<![\w`/.@-])@[A-Za-z0-9][\w-]*"), "mentions someone"),
-    (
-        re.compile(r"(?i)<\s*/?\s*(script|iframe|img|a|form|input|style|object|embed|svg|meta|link)\b"),
-        "holds HTML",
-    ),
-    (
-        re.compile(r"(?i)\b(close[sd]?|fix(e[sd])?|resolve[sd]?):?\s+([\w.-]+/[\w.-]+)?#\d"),
-        "would close an issue",
-    ),
-    (re.compile(r"(?i)\]\(\s*(javascript|data|vbscript):"), "links to a script"),
-)
+_IN_A_BODY = {
+    "mentions someone": r"(?<![\w`/.@-])@[A-Za-z0-9][\w-]*",
+    "holds HTML": r"(?i)<\s*/?\s*(script|iframe|img|a|form|input|style|object|embed|svg|meta|link)\b",
+    "would close an issue": r"(?i)\b(close[sd]?|fix(e[sd])?|resolve[sd]?):?\s+([\w.-]+/[\w.-]+)?#\d",
+    "links to a script": r"(?i)\]\(\s*(javascript|data|vbscript):",
+}
 
 
 @frozen
@@ -56,6 +51,17 @@ class Change:
     before: bytes | None  # None: the file did not exist, or is no blob
     after: bytes | None
     lines: int  # added plus deleted
+
+
+def left_by(changes: Sequence[Change], head: Head) -> Head:
+    """The files as the changes leave them."""
+    by_path = {change.path: change.after for change in changes}
+    return lambda path: by_path[path] if path in by_path else head(path)
+
+
+def arms(report: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The arms of an A/B report, each with the test that it is of."""
+    return ((test, arm) for test in report.get("tests", ()) for arm in test["arms"])
 
 
 def check_text(change: Change) -> Iterator[str]:
@@ -90,8 +96,6 @@ def check_json(change: Change, schema: bytes | None) -> Iterator[str]:
         yield f"is not JSON: {error}"
         return
     if schema is not None:
-        from agents.model.schema import faults
-
         for fault in islice(faults(json.loads(schema), value), 3):
             yield f"does not match its schema: {fault.at('top level')}: {fault.said[:200]}"
 
@@ -117,39 +121,36 @@ def decisions(changes: Sequence[Change]) -> Iterator[Decision]:
                 yield value
 
 
-def check_decision(change: Change, report: bytes | None, acts: Sequence[str] = ()) -> Iterator[str]:
+def check_decision(change: Change, report: bytes | None, acts: Sequence[str], head: Head) -> Iterator[str]:
     """A decision names the report it stands on, by its hash, and brings it along; `acts`: what may be decided."""
     for decision in decisions([change]):
         if acts and decision.get("decision") not in acts:
             yield f"decides to {decision.get('decision')}, which is no business of this kind of change"
         if report is None or decision.get("report_sha256") != hashlib.sha256(report).hexdigest():
             yield "names another report than the one that comes with it"
-
-
-def check_demotion(change: Change, head: Head) -> Iterator[str]:
-    """What a demotion restores is the text that a promotion of the trusted tree replaced, and nothing else."""
-    for decision in decisions([change]):
-        if decision.get("decision") != "demote":
-            continue
-        verdict = decision.get("verdict")
-        path = str(verdict.get("promotion")) if isinstance(verdict, dict) else ""
-        known = head(path) if path.startswith(DECISIONS) else None
-        try:
-            promotion = load_json(known or b"{}")
-        except ValueError:
-            promotion = {}
-        ends = ("decision", "subject", "after_sha256", "before_sha256")
-        wanted = ("promote", *(decision.get(name) for name in ("subject", "before_sha256", "after_sha256")))
-        if tuple(promotion.get(name) for name in ends) != wanted:
+        if decision.get("decision") == "demote" and not _takes_back(decision, head):
             yield "takes back no promotion that is on record"
+
+
+def _takes_back(demotion: Decision, head: Head) -> bool:
+    """Whether it restores the text that a promotion of the trusted tree replaced, and nothing else."""
+    verdict = demotion.get("verdict")
+    path = str(verdict.get("promotion")) if isinstance(verdict, dict) else ""
+    try:
+        promotion = load_json((head(path) if path.startswith(DECISIONS) else None) or b"{}")
+    except ValueError:
+        return False
+    ends = ("decision", "subject", "after_sha256", "before_sha256")
+    wanted = ("promote", *(demotion.get(name) for name in ("subject", "before_sha256", "after_sha256")))
+    return tuple(promotion.get(name) for name in ends) == wanted
 
 
 def check_manifest(change: Change, decided: Sequence[Decision]) -> Iterator[str]:
     """Nothing but `enabled:` flips, each by a decision, and never of an agent that is sensitive in execution."""
     try:
         before, after = _manifests(change)
-        old, new = _by_name(before), _by_name(after)
-        same = _without("enabled", before) == _without("enabled", after)
+        old, new = ({entry["name"]: entry for entry in one["agents"]} for one in (before, after))
+        same = _but_enabled(before) == _but_enabled(after)
     except _NO_MANIFEST as error:
         yield f"is not a manifest: {' '.join(str(error).split())[:200]}"
         return
@@ -188,10 +189,9 @@ def check_models(change: Change, report: bytes | None, decided: Sequence[Decisio
 
 def _moves(report: Mapping[str, Any]) -> Iterator[tuple[list[str], str, str]]:
     """The agents that a report tested, the model that it promoted for them, and the hash of that arm's text."""
-    for test in report.get("tests", ()):
-        for arm in test["arms"]:
-            if arm["promoted"] is True and arm["verdict"] == "promote" and arm["model"] and test["model"]:
-                yield list(map(str, test["agents"])), str(arm["model"]), str(arm["sha256"])
+    for test, arm in arms(report):
+        if arm["promoted"] is True and arm["verdict"] == "promote" and arm["model"] and test["model"]:
+            yield list(map(str, test["agents"])), str(arm["model"]), str(arm["sha256"])
 
 
 _NO_MANIFEST = (BadInput, TypeError, KeyError, AttributeError)  # what a manifest of another shape raises
@@ -201,12 +201,8 @@ def _manifests(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
     return load_yaml(change.before or b"{}"), load_yaml(change.after or b"{}")
 
 
-def _by_name(manifest: dict[str, Any]) -> dict[object, dict[str, object]]:
-    return {entry["name"]: entry for entry in manifest["agents"]}
-
-
-def _without(field: str, manifest: dict[str, Any]) -> dict[str, object]:
-    agents = [{k: v for k, v in entry.items() if k != field} for entry in manifest["agents"]]
+def _but_enabled(manifest: dict[str, Any]) -> dict[str, object]:
+    agents = [{k: v for k, v in entry.items() if k != "enabled"} for entry in manifest["agents"]]
     return {**manifest, "agents": agents}
 
 
@@ -240,8 +236,8 @@ def check_body(raw: bytes) -> Iterator[str]:
         yield f"has {len(text):,} characters, at most {MAX_BODY:,} are taken"
     yield from _hidden(text)
     plain = "\n".join(_outside_code(text[:MAX_BODY]))
-    for pattern, why in _IN_A_BODY:
-        if match := pattern.search(plain):
+    for why, pattern in _IN_A_BODY.items():
+        if match := re.search(pattern, plain):
             yield f"{why}: {match[0]!r}"
 
 

@@ -45,12 +45,10 @@ class Judged:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What it changes in the tree."""
         return tuple(change.path for change in self.changes)
 
     @property
     def headline(self) -> str:
-        """For the commit."""
         return headline(self.kind, list(contents.decisions(self.changes)))
 
     def insist(self) -> None:
@@ -200,11 +198,7 @@ def check_handover(folder: Path, kind: str, root: Path, head: Head | None = None
     judged = check_patch(read_bounded(folder / PATCH), kind, root, head)
     if judged.problems:
         return judged
-    form, by_path = judged.kind, {change.path: change.after for change in judged.changes}
-
-    def after(path: str) -> bytes | None:
-        return by_path[path] if path in by_path else head(path)
-
+    form, after = judged.kind, contents.left_by(judged.changes, head)
     body = after(f"{form.report}.md") or b""
     wrong = [Problem(f"{form.report}.md", why) for why in contents.check_body(body)]
     # A tree that does not know what a report is cannot hold one against it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -42,7 +42,6 @@ class Kind:
         return not self.only_if or outputs.get(self.only_if, "") not in ("", "0", "false")
 
     def globs(self) -> tuple[str, ...]:
-        """Everything this kind may touch."""
         return (*self.allowed, *self.traces())
 
     def traces(self) -> tuple[str, ...]:
@@ -61,14 +60,11 @@ def names() -> str:
 
 @cache
 def _kinds() -> Mapping[str, Kind]:
-    return {kind.name: kind for kind in _listed()}
-
-
-def _listed() -> Iterator[Kind]:
-    for name, row in load_yaml(_TABLE.read_bytes()).items():
+    table = load_yaml(_TABLE.read_bytes())
+    for name, row in table.items():
         if unknown := row.keys() - set(Kind.__dataclass_fields__):  # a misspelt limit would be no limit
             raise TypeError(f"kinds.yaml: {name}: no field {', '.join(sorted(unknown))}")
-        yield made(Kind, {"name": name, **row})
+    return {name: made(Kind, {"name": name, **row}) for name, row in table.items()}
 
 
 def __getattr__(name: str) -> Any:

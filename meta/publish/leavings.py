@@ -67,11 +67,8 @@ def take(repo: Repo, now: datetime | None = None) -> dict[str, str]:
     texts, oldest = made_with(repo), (now or datetime.now(UTC)) - SAME_NIGHT
     taken: dict[str, str] = {}
     for row in _rows(repo):
-        if (
-            row.texts == texts
-            and row.ts >= oldest.strftime("%Y-%m-%dT%H:%M:%S")
-            and (files := _unpacked(row))
-        ):
+        tonight = row.texts == texts and row.ts >= oldest.strftime("%Y-%m-%dT%H:%M:%S")
+        if tonight and (files := _unpacked(row)):
             for path, text in files.items():
                 write_atomic(repo / path, text)
             taken[row.step] = row.ts

@@ -19,10 +19,8 @@ from typing import Any, Final
 from telemetry.edge.records import load_yaml
 
 _LISTS = load_yaml(Path(__file__).with_name("boundaries.yaml").read_bytes())
-PURE, PURE_NAMES = frozenset(_LISTS["pure"]), frozenset(_LISTS["pure_names"])
-OUTWARD_NAMES, OUTWARD_ATTRIBUTES = (
-    frozenset(_LISTS["outward_names"]),
-    frozenset(_LISTS["outward_attributes"]),
+PURE, PURE_NAMES, OUTWARD_NAMES, OUTWARD_ATTRIBUTES = (
+    frozenset(_LISTS[name]) for name in ("pure", "pure_names", "outward_names", "outward_attributes")
 )
 # Built-in names that take attributes by name: only `getattr(x, "name")` is as good as `x.name`.
 BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr"})
