@@ -98,10 +98,8 @@ def _reached(key: str, address: str, models: list[str]) -> Iterator[Check]:
             where = f"{VARIABLES} > OPENAI_MODEL, or model: in {MANIFEST}"
             yield Check(Level.BAD, "model", f"the endpoint knows no {model}", where)
         else:
-            told_of = (
-                "reachable" if status == 200 else f"the endpoint does not say whether it has it ({status})"
-            )
-            yield Check(Level.OK, "model", f"{model}: {told_of}")
+            unsaid = f"the endpoint does not say whether it has it ({status})"
+            yield Check(Level.OK, "model", f"{model}: {'reachable' if status == 200 else unsaid}")
     dates = {model: listed.shutdown_date for model, listed in found.items()}
     warned = told(dates, datetime.now(UTC).date())
     calm = f"no model is known to go within {WARN_DAYS} days"
@@ -109,7 +107,6 @@ def _reached(key: str, address: str, models: list[str]) -> Iterator[Check]:
 
 
 def parser() -> cli.Parser:
-    """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("--kind", default="", help="look only at what a run of this kind needs")
     return flags
@@ -117,7 +114,6 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Tell all of it, and stop the run if it cannot succeed."""
     found = list(checks(repo, args.kind))
     bad = [one for one in found if one.level is Level.BAD]
     if bad:

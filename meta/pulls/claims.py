@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from meta.publish.contents import arms
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 
@@ -49,22 +50,16 @@ def read(raw: bytes | None) -> Report:
 
 
 def _promoted(report: Report) -> Iterator[Claim]:
-    for test, arm in _arms(report):
+    for test, arm in arms(report):
         if arm["promoted"]:
             yield Claim(test["prompt"], arm["sha256"], test["champion_sha256"])
 
 
 def _moved(report: Report) -> Iterator[Claim]:
     """Models by name; one that came with a text of its own is no claim: a no to both is a no to neither alone."""
-    for test, arm in _arms(report):
+    for test, arm in arms(report):
         if arm["promoted"] and not test["prompt"]:
             yield Claim(_UNFIT.sub("-", arm["variant"])[:160], arm["sha256"], test["champion_sha256"])
-
-
-def _arms(report: Report) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    for test in report.get("tests", ()):
-        for arm in test["arms"]:
-            yield test, arm
 
 
 def _proposed(report: Report) -> Iterator[Claim]:
@@ -128,11 +123,10 @@ def overtaken(kind: str, claim: Claim, live: Live, tonight: Report) -> str:
             return f"{claim.subject} has changed since: what was compared with is no longer live"
     if kind in ("ab_champion", "ab_model"):
         subject = claim.subject if kind == "ab_champion" else ""
-        for test, arm in _arms(tonight):
+        for test, arm in arms(tonight):
             if (test["prompt"], arm["sha256"]) == (subject, claim.sha256) and arm["verdict"] == "keep":
-                return (
-                    f"tested again, it lost: {100 * arm['effect']:+.1f} points on {arm['cases_used']} cases"
-                )
+                effect = f"{100 * arm['effect']:+.1f} points on {arm['cases_used']} cases"
+                return f"tested again, it lost: {effect}"
     if kind in _STATES and "agents" in tonight:
         states = {row["agent"]: row["state"] for row in tonight["agents"]}
         if (state := states.get(claim.subject, "not in the manifest")) not in _STATES[kind]:

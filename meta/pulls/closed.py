@@ -21,7 +21,6 @@ from meta.pulls.claims import Claim, claims, read
 from meta.pulls.hub import Hub, Row
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
-from telemetry.edge.frozen import frozen
 
 OVERTAKEN: Final = "<!-- ratchet: overtaken -->"  # begins the comment with which automation closes its own
 # Pull requests of a branch that are looked at: each was read the night after it was closed.
@@ -32,18 +31,10 @@ _CASE: Final = re.compile(r'"id":"([a-z0-9][a-z0-9_.-]{2,79})"')
 _TRUSTED: Final = ("OWNER", "MEMBER", "COLLABORATOR")
 
 
-@frozen
-class Standing:
-    """What GitHub says of the one branch of a kind."""
-
-    open: Row | None  # its living pull request
-    refused: Sequence[Refusal]  # newly on record
-
-
-def look(hub: Hub, repo: Repo, kind: Kind) -> Standing:
-    """Read the pull requests of a kind, and put on record what was refused since."""
+def look(hub: Hub, repo: Repo, kind: Kind) -> tuple[Row | None, Sequence[Refusal]]:
+    """The living pull request of a kind, and what was refused since the last look, which goes on record."""
     if not kind.branch:
-        return Standing(None, ())
+        return None, ()
     pulls = hub.get("pulls", head=f"{hub.owner}:{kind.branch}", state="all", per_page=LATEST)
     known = {one.reference for one in refusals(repo)}
     new = [
@@ -55,7 +46,7 @@ def look(hub: Hub, repo: Repo, kind: Kind) -> Standing:
     if kind.name == HARVEST:
         remarks.record(repo, (said for pull in pulls for said in _said(hub, pull)))
     opened = next((pull for pull in pulls if pull["state"] == "open"), None)
-    return Standing(opened, record(repo, new))
+    return opened, record(repo, new)
 
 
 def _said(hub: Hub, pull: Row) -> Iterator[Remark]:
@@ -81,25 +72,21 @@ def _refused(hub: Hub, repo: Repo, kind: Kind, pull: Row) -> Iterator[Refusal]:
             return
         who, why = _reverted(hub, pull)
     else:
-        comments = list(hub.every(f"issues/{pull['number']}/comments"))
-        if not wanted or _by_automation(pull, comments):
+        author, comments = pull["user"]["login"], list(hub.every(f"issues/{pull['number']}/comments"))
+        said = (row["body"] for row in comments if row["user"]["login"] == author)
+        if not wanted or any(body.startswith(OVERTAKEN) for body in said):
             return
         who, why = _closed(hub, pull, comments)
     yield from refused(repo, kind.name, wanted, pull["html_url"], who, why)
 
 
 def refused(
-    repo: Repo, kind: str, wanted: Iterable[Claim], reference: str, who: str, why: str
+    repo: Repo, kind: str, wanted: Iterable[Claim], where: str, who: str, why: str
 ) -> Iterator[Refusal]:
     """These claims as refusals; an agent's stands as long as its prompt is what it is now."""
     for claim in wanted:
         beside = claim.champion_sha256 or ("" if claim.sha256 else prompt_of(repo, claim.subject))
-        yield Refusal(kind, claim.subject, claim.sha256, beside, reference, who[:100], plain_reason(why))
-
-
-def _by_automation(pull: Row, comments: Iterable[Row]) -> bool:
-    author = pull["user"]["login"]
-    return any(row["user"]["login"] == author and row["body"].startswith(OVERTAKEN) for row in comments)
+        yield Refusal(kind, claim.subject, claim.sha256, beside, where, who[:100], plain_reason(why))
 
 
 def _closed(hub: Hub, pull: Row, comments: Sequence[Row]) -> tuple[str, str]:
@@ -153,11 +140,9 @@ def undone(repo: Repo, kind: str, claim: Claim) -> bool:
 
 
 def in_suite(repo: Repo, agent: str, case: str) -> bool:
-    """Whether an agent's suite holds that case."""
-    suites = [row.get("eval_suite") for row in unchecked(repo.root)["agents"] if row["name"] == agent]
     try:
-        return f'"id":"{case}"'.encode() in (repo / suites[0]).read_bytes()
-    except (IndexError, OSError, TypeError):
+        return f'"id":"{case}"'.encode() in (repo / _entry(repo, agent)["eval_suite"]).read_bytes()
+    except (KeyError, OSError, TypeError):
         return False
 
 
@@ -172,5 +157,10 @@ def live(repo: Repo, prompt: str) -> str:
 
 def prompt_of(repo: Repo, agent: str) -> str:
     """The hash of the prompt that an agent has now; empty if it has none."""
-    prompts = [row.get("prompt") for row in unchecked(repo.root)["agents"] if row["name"] == agent]
-    return live(repo, prompts[0]) if prompts and prompts[0] else ""
+    prompt = _entry(repo, agent).get("prompt")
+    return live(repo, prompt) if prompt else ""
+
+
+def _entry(repo: Repo, agent: str) -> Row:
+    """What the manifest says of an agent; nothing where it does not know it."""
+    return next((row for row in unchecked(repo.root)["agents"] if row["name"] == agent), {})

@@ -14,10 +14,11 @@ from typing import Any, Final
 from agents.manifest.check import unchecked
 from eval.ledger.refusals import Refusal, plain_reason
 from eval.ledger.remarks import Remark
+from meta.publish.contents import arms
 from meta.publish.kinds import KINDS, Kind
 from meta.pulls.claims import read
 from meta.pulls.closed import claimed, refused
-from meta.pulls.hub import Hub, HubRefused, Row
+from meta.pulls.hub import Hub, Row
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
@@ -40,8 +41,6 @@ USAGE: Final = (
 
 @frozen
 class Command:
-    """What was asked for."""
-
     name: str
     words: str = ""
 
@@ -83,7 +82,9 @@ def answer(hub: Hub, repo: Repo, event: Mapping[str, Any]) -> Answer:
         where = str(event["comment"].get("html_url", ""))[:300]
         case, *words = command.words.split(" ", 1)
         if command.name == "correct":
-            return _corrected(case, *words[0].split(" ", 1), who=who, where=where)
+            right, *words = words[0].split(" ", 1)
+            told = f"On record: {code(case)} should have named {code(right)}. The next harvest makes a case of it."
+            return Answer(told, remarks=(Remark(case, plain_reason(" ".join(words)), right, who, where),))
         told = _explained(hub, case, pull if kind else None, default)
         said = tuple(Remark(case, plain_reason(one), by=who, reference=where) for one in words)
         kept = "\n\nYour words are kept with the case, and reach whoever proposes, if they may see it."
@@ -92,25 +93,19 @@ def answer(hub: Hub, repo: Repo, event: Mapping[str, Any]) -> Answer:
         if not pull or not kind or pull["state"] != "open":
             return Answer("Only an open pull request that automation opened can be rejected.")
         return _rejected(hub, repo, kind, pull, who, command.words)
-    inputs = {"trials": str(_rounds(repo))} if command.name == "more" else {"allow": command.words}
+    if command.name == "more":
+        inputs = {"trials": str(_rounds(repo))}
+        doing = f", up to round {inputs['trials']} of what is still open"
+    else:
+        inputs, doing = {"allow": command.words}, " and takes a winner in spite of its cost per case"
     hub.send("POST", f"actions/workflows/{AB_TEST}/dispatches", {"ref": default, "inputs": inputs})
-    doing = {
-        "more": f"The A/B test runs now, up to round {inputs.get('trials')} of what is still open.",
-        "allow": "The A/B test runs now and takes a winner in spite of its cost per case.",
-    }[command.name]
-    return Answer(f"{doing} What it finds comes as its pull request.")
+    return Answer(f"The A/B test runs now{doing}. What it finds comes as its pull request.")
 
 
 def may_write(hub: Hub, login: str) -> bool:
-    """Whether GitHub says that this person may write."""
     if not re.fullmatch(r"[A-Za-z0-9-]{1,39}", login):
         return False
-    try:
-        return hub.get(f"collaborators/{login}/permission").get("permission") in WRITERS
-    except HubRefused as problem:
-        if problem.status == 404:
-            return False
-        raise
+    return (hub.find(f"collaborators/{login}/permission") or {}).get("permission") in WRITERS
 
 
 def kind_of(hub: Hub, pull: Row | None) -> Kind | None:
@@ -130,12 +125,6 @@ def _rejected(hub: Hub, repo: Repo, kind: Kind, pull: Row, who: str, why: str) -
     return Answer(told, new)
 
 
-def _corrected(run: str, right: str, *words: str, who: str, where: str) -> Answer:
-    said = Remark(run, plain_reason(" ".join(words)), right, who, where)
-    told = f"On record: {code(run)} should have named {code(right)}. The next harvest makes a case of it."
-    return Answer(told, remarks=(said,))
-
-
 def _rounds(repo: Repo) -> int:
     given = unchecked(repo.root).get("ab_test")
     found = given.get("rounds") if isinstance(given, dict) else None
@@ -147,8 +136,7 @@ def _explained(hub: Hub, case: str, pull: Row | None, default: str) -> str:
     report = read(hub.file(AB_REPORT, pull["head"]["sha"] if pull else default))
     rows = [
         (code(arm["variant"]), side, cell(flip["expected"], 200), *_both(flip), cell(flip["why"], 300))
-        for test in report.get("tests", ())
-        for arm in test["arms"]
+        for _, arm in arms(report)
         for side, name in (("newly right", "newly_right"), ("newly wrong", "newly_wrong"))
         for flip in arm[name]
         if flip["case"] == case

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import time
@@ -66,20 +67,21 @@ class Hub:
             if len(rows) < PAGE:
                 return
 
-    def file(self, path: str, ref: str) -> bytes | None:
-        """A file as it stands at a commit; None if there is none."""
-        import base64
-
+    def find(self, path: str, **query: object) -> Any:
+        """The same of something that may not be there; None then."""
         try:
-            found = self.get(f"contents/{quote(path)}", ref=ref)
+            return self.get(path, **query)
         except HubRefused as problem:
             if problem.status == 404:
                 return None
             raise
+
+    def file(self, path: str, ref: str) -> bytes | None:
+        """A file as it stands at a commit; None if there is none."""
+        found = self.find(f"contents/{quote(path)}", ref=ref)
         return base64.b64decode(found["content"]) if isinstance(found, dict) else None
 
     def send(self, method: str, path: str, value: Mapping[str, Any] | None = None) -> Any:
-        """Change something."""
         return self._call(method, f"/repos/{self.name}/{path}", value)
 
     def graphql(self, query: str, **variables: str) -> None:
@@ -90,7 +92,6 @@ class Hub:
             raise HubRefused(f"GitHub: {str(told['errors'][0].get('message'))[:200]}")
 
     def comment(self, number: int, body: str) -> None:
-        """Say something below a pull request or an issue."""
         self.send("POST", f"issues/{number}/comments", {"body": body})
 
     def say(self, number: int, marker: str, body: str) -> None:

@@ -7,6 +7,7 @@ import os
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from html import escape
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -64,34 +65,27 @@ class Spend:
 
     @property
     def told(self) -> str:
-        unpriced = (
-            f" and {self.unpriced} call{'s' * (self.unpriced != 1)} of unknown price" if self.unpriced else ""
-        )
-        return f"${self.usd:.2f}{unpriced} for {self.calls:,} calls"
+        unpriced = f" and {self.unpriced} call{'s' * (self.unpriced != 1)} of unknown price"
+        return f"${self.usd:.2f}{unpriced if self.unpriced else ''} for {self.calls:,} calls"
 
 
 @frozen
 class Morning:
-    """What there is to tell."""
-
     waiting: Sequence[Waiting]
     testing: Sequence[str]
     night: Spend
     month: Spend
-    drift: Sequence[str]
+    drift: Sequence[str]  # what `eval.drift` found last, and a model that is about to be shut down
     failed: Sequence[tuple[str, str]]  # what, and where to look
     paused: bool = False  # by the variable RATCHET_PAUSE
 
     def markdown(self, now: datetime, nights: str = "") -> str:
         """The issue's body; `nights` tells and shows the score over nights."""
         pause = f"> [!IMPORTANT]\n> Paused: nothing is run until {linked(VARIABLES)} > `RATCHET_PAUSE` is deleted."
+        waiting = [f"{number}. {one.told}" for number, one in enumerate(self.waiting, 1)]
         parts = [
             *([pause] if self.paused else ()),
-            _part(
-                "Waits for you",
-                [f"{number}. {one.told}" for number, one in enumerate(self.waiting, 1)],
-                "Nothing.",
-            ),
+            _part("Waits for you", waiting, "Nothing."),
             _part("Still being tested", [f"- {line}" for line in self.testing], "Nothing."),
             _part("Drift", [f"- {cell(line, 300)}" for line in self.drift], "None that is known."),
             _part("Failed", [f"- [{cell(name, 120)}]({url})" for name, url in self.failed], "Nothing."),
@@ -114,13 +108,13 @@ def _part(title: str, lines: Sequence[str], none: str) -> str:
 
 
 def gather(hub: Hub, repo: Repo, now: datetime) -> Morning:
-    """Read it from GitHub, the history and the rows."""
+    found = drift.known(repo)
     return Morning(
         waiting(hub),
         testing(repo),
         spent(repo, now - timedelta(hours=24)),
         spent(repo, now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)),
-        drifts(repo),
+        [*(one.told for one in found.alarms), *filter(None, [found.shutdown])],
         failed(hub, now),
         bool(os.environ.get("RATCHET_PAUSE")),
     )
@@ -134,9 +128,7 @@ def waiting(hub: Hub) -> list[Waiting]:
             said = _first_words(str(pull.get("body") or ""))
             about = (pull["number"], pull["html_url"], pull["title"], said, bool(pull["draft"]))
             found.append(Waiting(kind.name, *about))
-    assert set(ORDER) == {name for name, kind in KINDS.items() if kind.branch}, (
-        "a kind without a place in the order"
-    )
+    assert set(ORDER) == {name for name, kind in KINDS.items() if kind.branch}, "a kind has no place in ORDER"
     return sorted(found, key=lambda one: (ORDER.index(one.kind), one.number))
 
 
@@ -164,17 +156,9 @@ def _tested(row: Mapping[str, Any]) -> str:
 def spent(repo: Repo, since: datetime) -> Spend:
     """From the rows of model calls."""
     con = connect(repo, Window(kind="llm_call", since=since))
-    asked = (
-        "select count(*), coalesce(sum(cost_usd), 0), count(*) filter (where cost_usd is null) from events"
-    )
-    calls, usd, unpriced = con.execute(asked).fetchone() or (0, 0.0, 0)
+    sums = "count(*), coalesce(sum(cost_usd), 0), count(*) filter (where cost_usd is null)"
+    calls, usd, unpriced = con.execute(f"select {sums} from events").fetchone() or (0, 0.0, 0)
     return Spend(calls, usd, unpriced)
-
-
-def drifts(repo: Repo) -> list[str]:
-    """What `eval.drift` found last, and a model that is about to be shut down."""
-    found = drift.known(repo)
-    return [*(one.told for one in found.alarms), *filter(None, [found.shutdown])]
 
 
 def failed(hub: Hub, now: datetime) -> list[tuple[str, str]]:
@@ -205,16 +189,12 @@ def notify(url: str, text: str) -> None:
     parts = urlsplit(url)
     if parts.scheme != "https" and parts.hostname != "127.0.0.1":
         raise BadInput("RATCHET_WEBHOOK: must begin with https://")
-    discord = "/api/webhooks/" in parts.path
-    value = {"content": text[:1900], "allowed_mentions": {"parse": []}} if discord else {"text": _slack(text)}
+    value: dict[str, Any] = {"content": text[:1900], "allowed_mentions": {"parse": []}}
+    if "/api/webhooks/" not in parts.path:  # not Discord but Slack, which acts on <!channel> and its like
+        value = {"text": escape(text[:3000], quote=False)}
     asked = urllib.request.Request(url, json.dumps(value).encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
             answer.read(1000)
     except OSError as problem:  # the address is a secret: it is not repeated
         print(f"::warning::The webhook did not take the message ({type(problem).__name__}).")
-
-
-def _slack(text: str) -> str:
-    """Slack acts on <!channel> and its like."""
-    return text[:3000].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.model.schema import problems, read_schema
+from meta.publish.contents import arms
 from meta.publish.judge import REPORT, read_bounded
-from meta.publish.kinds import KINDS
+from meta.publish.kinds import KINDS, Kind
 from meta.pulls import claims
 from meta.pulls.hub import from_environment
 from telemetry.edge import cli
@@ -44,15 +45,15 @@ def tell(repo: Repo, folder: Path) -> str:
         number = int(event["pull_request"]["number"])
     except (OSError, ValueError, KeyError, TypeError):
         raise BadInput("GITHUB_EVENT_PATH: not the event of a pull request") from None
-    told = comment(checked(repo, folder))
+    told = comment(checked(repo, KINDS["ab_champion"], folder))
     from_environment().say(number, MARKER, told)
     return told
 
 
-def checked(repo: Repo, folder: Path) -> Mapping[str, Any]:
-    """The report that the comparison left, which anybody may have written."""
+def checked(repo: Repo, kind: Kind, folder: Path) -> Mapping[str, Any]:
+    """The report that a run of that kind left, which anybody may have written."""
     report = claims.read(read_bounded(folder / REPORT))
-    if wrong := problems(read_schema(repo / KINDS["ab_champion"].schema), report):
+    if wrong := problems(read_schema(repo / kind.schema), report):
         raise BadInput(f"{REPORT}: {wrong[0][:300]}")
     return report
 
@@ -66,9 +67,8 @@ def comment(report: Mapping[str, Any]) -> str:
         titles = ("prompt", "how it does", "effect, points", "95 % interval", "cases")
         said.append(table(titles, rows, right=3))
     else:
-        said.append(
-            "No prompt that an enabled agent reads differs from the base, so there is nothing to compare."
-        )
+        none = "No prompt that an enabled agent reads differs from the base"
+        said.append(f"{none}, so there is nothing to compare.")
     said += [f"- {cell(problem, 300)}" for problem in report["problems"][:10]]
     if report["stop_reason"]:
         said.append(f"Stopped early: {cell(report['stop_reason'], 300)}. What is shown is what was measured.")
@@ -79,16 +79,9 @@ def comment(report: Mapping[str, Any]) -> str:
 
 
 def _rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for test in report["tests"]:
-        for arm in test["arms"]:
-            bounds = f"{100 * arm['ci_low']:+.1f} .. {100 * arm['ci_high']:+.1f}"
-            yield (
-                code(test["prompt"]),
-                _verdict(arm),
-                f"{100 * arm['effect']:+.1f}",
-                bounds,
-                str(arm["cases_used"]),
-            )
+    for test, arm in arms(report):
+        effect, low, high = (f"{100 * arm[name]:+.1f}" for name in ("effect", "ci_low", "ci_high"))
+        yield code(test["prompt"]), _verdict(arm), effect, f"{low} .. {high}", str(arm["cases_used"])
 
 
 def _verdict(arm: Mapping[str, Any]) -> str:

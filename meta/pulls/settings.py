@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from telemetry.edge.frozen import frozen
 from telemetry.edge.text import code
@@ -34,10 +34,9 @@ _LATEST: Final = 100  # pull requests that are looked at for one that a workflow
 _MAY_NOT_SEE: Final = (403, 404)  # what GitHub answers a token that may not ask
 
 # Rules of a branch that keep a workflow from pushing to it; the data branch is only ever appended to.
-_HINDER_DATA = frozenset(
-    {"pull_request", "creation", "update", "required_signatures", "required_status_checks"}
-)
-_HINDER_PULLS = frozenset({"creation", "update", "non_fast_forward", "required_signatures"})
+_HINDER = {"creation", "update", "required_signatures"}
+_HINDER_DATA = _HINDER | {"pull_request", "required_status_checks"}
+_HINDER_PULLS = _HINDER | {"non_fast_forward"}
 
 
 class Level(Enum):
@@ -68,10 +67,8 @@ class Check:
 
 def linked(do: str) -> str:
     """Where to click, with a link to that page of the repository that the environment names."""
-    server, name = (
-        os.environ.get("GITHUB_SERVER_URL", "https://github.com"),
-        os.environ.get("GITHUB_REPOSITORY"),
-    )
+    server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+    name = os.environ.get("GITHUB_REPOSITORY")
     page = next((words for words in _PAGES if do.startswith(words)), "")
     return f"[{page}]({server}/{name}/{_PAGES[page]}){do.removeprefix(page)}" if page and name else do
 
@@ -79,9 +76,8 @@ def linked(do: str) -> str:
 def of_repository(kinds: Sequence[Kind]) -> Iterator[Check]:
     """What the settings of the repository that the environment names allow to runs of these kinds."""
     if not (os.environ.get("GITHUB_REPOSITORY") and os.environ.get("HUB_TOKEN")):
-        yield Check(
-            Level.NOTE, "GitHub", "not asked; set GITHUB_REPOSITORY=owner/name and HUB_TOKEN for that"
-        )
+        asked = "not asked; set GITHUB_REPOSITORY=owner/name and HUB_TOKEN for that"
+        yield Check(Level.NOTE, "GitHub", asked)
         return
     from meta.pulls.hub import HubRefused, from_environment
 
@@ -94,14 +90,14 @@ def of_repository(kinds: Sequence[Kind]) -> Iterator[Check]:
     if not about.get("has_issues", True):
         yield Check(Level.NOTE, "issues", "are off: nothing is told in the morning", FEATURES)
     looks = {
-        "pull requests": partial(_allowed, hub, os.environ.get("HAS_BOT_TOKEN") == "true"),
-        "labels": partial(_labels, hub, kinds),
-        "branches": partial(_rules, hub, kinds, str(about["default_branch"])),
-        "owners": partial(_owners, hub),
+        "pull requests": _allowed(hub, os.environ.get("HAS_BOT_TOKEN") == "true"),
+        "labels": _labels(hub, kinds),
+        "branches": _rules(hub, kinds, str(about["default_branch"])),
+        "owners": _owners(hub),
     }
     for what, look in looks.items():
         try:
-            yield from look()
+            yield from look
         except HubRefused as problem:
             if problem.status in _MAY_NOT_SEE:
                 yield Check(Level.NOTE, what, f"this token may not see them ({problem.status})")
@@ -126,16 +122,11 @@ def _allowed(hub: Hub, bot: bool) -> Iterator[Check]:
         pulls = hub.get("pulls", state="all", per_page=_LATEST)
         opened = next((one["number"] for one in pulls if one["user"]["login"] == WORKFLOW), None)
         unseen = "whether workflows may open them cannot be seen with this token, and none has yet"
-        yield (
-            Check(Level.OK, "pull requests", f"a workflow opened #{opened}")
-            if opened
-            else Check(Level.NOTE, "pull requests", unseen, ALLOW)
-        )
+        opened_one = Check(Level.OK, "pull requests", f"a workflow opened #{opened}")
+        yield opened_one if opened else Check(Level.NOTE, "pull requests", unseen, ALLOW)
         return
-    if allowed:
-        yield Check(Level.OK, "pull requests", "workflows may open them")
-    else:
-        yield Check(Level.BAD, "pull requests", "workflows may not open them", ALLOW)
+    may_not = Check(Level.BAD, "pull requests", "workflows may not open them", ALLOW)
+    yield Check(Level.OK, "pull requests", "workflows may open them") if allowed else may_not
 
 
 def _owners(hub: Hub) -> Iterator[Check]:
@@ -168,18 +159,14 @@ def _rules(hub: Hub, kinds: Sequence[Kind], default: str) -> Iterator[Check]:
                 number, above = rule.get("ruleset_id", "?"), rule.get("ruleset_source_type") == "Organization"
                 told = f"rule {rule['type']!r} of ruleset {number} keeps workflows from pushing to {branch}"
                 where = f"the organization's {RULES}" if above else RULES
-                yield Check(
-                    Level.BAD, "branches", told, f"{where} > {number} > Target branches > Exclude {branch}"
-                )
+                do = f"{where} > {number} > Target branches > Exclude {branch}"
+                yield Check(Level.BAD, "branches", told, do)
     if not hindered:
         yield Check(Level.OK, "branches", "no rule keeps workflows from theirs")
     if not any(rule["type"] == "pull_request" for rule in _of_branch(hub, default)):
-        yield Check(
-            Level.NOTE, "branches", f"{default} takes pushes without a pull request", f"{RULES} > New"
-        )
+        told = f"{default} takes pushes without a pull request"
+        yield Check(Level.NOTE, "branches", told, f"{RULES} > New")
 
 
 def _of_branch(hub: Hub, branch: str) -> list[dict[str, Any]]:
-    from urllib.parse import quote
-
     return list(hub.every(f"rules/branches/{quote(branch, safe='')}"))

@@ -15,9 +15,7 @@ from telemetry.edge.text import cell
 
 OURS: Final = "41898282+github-actions[bot]@users.noreply.github.com"  # who commits on these branches
 HELD: Final = "<!-- ratchet: left alone -->"
-_TO_DRAFT: Final = (
-    "mutation($id: ID!) { convertPullRequestToDraft(input: {pullRequestId: $id}) { clientMutationId } }"
-)
+_CONVERT: Final = "convertPullRequestToDraft(input: {pullRequestId: $id}) { clientMutationId }"
 
 
 def opened(hub: Hub, kind: Kind) -> Row | None:
@@ -67,5 +65,5 @@ def settle(hub: Hub, repo: Repo, kind: Kind, tonight: Mapping[str, Any]) -> str:
         return f"{where} was closed, it is overtaken:\n\n{listed}"
     hub.say(number, OVERTAKEN, f"Part of this was overtaken, so it is a draft now:\n\n{listed}")
     if not pull["draft"]:
-        hub.graphql(_TO_DRAFT, id=pull["node_id"])
+        hub.graphql(f"mutation($id: ID!) {{ {_CONVERT} }}", id=pull["node_id"])
     return f"{where} is a draft now, part of it is overtaken:\n\n{listed}"

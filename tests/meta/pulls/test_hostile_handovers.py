@@ -85,7 +85,7 @@ def test_whoever_takes_up_a_hostile_hand_over_refuses_it_and_changes_nothing(
     settled = pull_requests.main(["settle", kind, "--handover", str(handover), "--root", tree])
     assert settled in (cli.OK, cli.BAD_INPUT)  # no report at all is none that says otherwise
     with pytest.raises(BadInput):
-        review.checked(place.repo, handover)
+        review.checked(place.repo, FORM, handover)
     with pytest.raises(BadInput):
         read_shards(place.repo, handover)
 
