@@ -29,16 +29,9 @@ TIME_LIMIT_S = 900.0  # of each command; on a busy machine the tests take minute
 
 
 def parser() -> cli.Parser:
-    """The command line."""
-    made = cli.Parser(__doc__, prog="python -m meta.sandbox")
-    add, limit = made.add_argument, TIME_LIMIT_S
-    add(
-        "--agent",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="only patches for this agent (repeatable)",
-    )
+    made = cli.Parser(__doc__)
+    add, limit, only = made.add_argument, TIME_LIMIT_S, "only patches for this agent (repeatable)"
+    add("--agent", action="append", default=[], metavar="NAME", help=only)
     add("--recommendation", type=Path, metavar="FILE", help="carry out this one instead of the critiques'")
     add("--time-limit", type=cli.number(), default=limit, metavar="S", help="of each command (default: 900)")
     add_model_flags(made, seed="of the evals and of the offline noise")
@@ -47,13 +40,14 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Read, try, leave what holds, tell."""
     from agents.manifest import load_manifest
     from meta.offline import analysts
-    from meta.patches import recommendations
+    from meta.patches import confine, recommendations
     from meta.patches.bench import Bench
 
-    walls_or_no_secrets()
+    walls, names = confine.probe(), confine.secrets_present()
+    if names and not walls.complete:  # foreign code beside a key, with nothing between them: not run at all
+        raise BadInput(f"{', '.join(names)[:200]}: unset it, or run where walls hold (here: {walls.told})")
     manifest = load_manifest(repo)
     for name in args.agent:
         if not manifest.agent(name).sandbox_editable:
@@ -69,24 +63,13 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     return told(repo, bench.run(given, triage=args.recommendation is None), args)
 
 
-def walls_or_no_secrets() -> None:
-    """Foreign code beside a key, with nothing between them: that is not run at all."""
-    from meta.patches import confine
-
-    if (walls := confine.probe()).complete or not (names := confine.secrets_present()):
-        return
-    raise BadInput(f"{', '.join(names)[:200]}: unset it, or run where walls hold (here: {walls.told})")
-
-
 def told(repo: Repo, report: Report, args: argparse.Namespace) -> int:
     """Say what came of it; the exit code."""
     from meta.patches.report import FORM, sentence
 
     set_output("patched", "true" if report.patched else "false")
     job_summary((repo / FORM.markdown).read_text(encoding="utf-8"))
-    lines = [
-        f"  {row.agent}: {row.verdict}{''.join(f'; {why}' for why in row.reasons)}" for row in report.attempts
-    ]
+    lines = [f"  {row.agent}: {'; '.join([row.verdict, *row.reasons])}" for row in report.attempts]
     lines += [f"  {row.agent}: not tried: {row.reason}" for row in report.set_aside]
     cli.tell(args, plain(report), sentence(report), *lines)
     if report.stopped:

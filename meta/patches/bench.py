@@ -18,10 +18,9 @@ from eval.grading.suite import load_suite
 from eval.ledger.decisions import Decision, write_decision
 from eval.ledger.provenance import GitState, Seen, replay_metadata
 from meta.patches import confine, recommendations, trial
-from meta.patches.recommendations import Recommendation, code_of
+from meta.patches.recommendations import Recommendation, Written, code_of, write_patch
 from meta.patches.report import FORM, TEXT_CHARS, NotTried, Report, Row, kept, not_tried
 from meta.patches.trial import DECLINED, PASSED, REJECTED, Attempt, Commands, Sandbox
-from meta.patches.writer import Written, write_patch
 from meta.publish import judge
 from telemetry import logger
 from telemetry.edge.errors import BadInput
@@ -102,7 +101,10 @@ class Bench:
             if triage and fit:
                 fit, more = await recommendations.triaged(self.repo, fit, self.manifest, self.model)
                 aside += more
-            self._must_be_clean(fit)
+            # A patch is made and judged against HEAD, so the file it is for must be as it is there.
+            for path in sorted({code_of(self.manifest.agent(one.agent)) for one in fit}):
+                if git(self.repo.root, "status", "--porcelain", "--", path).strip():
+                    raise BadInput(f"{path}: has uncommitted changes; commit or undo them first")
             for one in fit[:MAX_TRIES]:
                 tried.append(await self._tried(one))
                 if tried[-1].attempt.verdict == PASSED:
@@ -114,12 +116,6 @@ class Bench:
         why = "not tried: stopped early" if stopped else "not tried: one patch, and few tries, at a time"
         aside += [not_tried(one, why) for one in fit[len(tried) :]]
         return tried, aside, stopped
-
-    def _must_be_clean(self, fit: Sequence[Recommendation]) -> None:
-        """A patch is made and judged against HEAD, so the file it is for must be as it is there."""
-        for path in sorted({code_of(self.manifest.agent(one.agent)) for one in fit}):
-            if git(self.repo.root, "status", "--porcelain", "--", path).strip():
-                raise BadInput(f"{path}: has uncommitted changes; commit or undo them first")
 
     async def _tried(self, one: Recommendation) -> Tried:
         """Ask for a patch and try it; a refused one may be mended once."""
@@ -141,13 +137,10 @@ class Bench:
         _log(one, attempt, written)
         return Tried(one, attempt, written)
 
-    async def _asked(
-        self, one: Recommendation, sandbox: Sandbox, refused: Sequence[str]
-    ) -> tuple[Written, str]:
-        """The answer, or why it is none."""
-        source = (judge.Head(sandbox.root)(sandbox.path) or b"").decode()
+    async def _asked(self, one: Recommendation, by: Sandbox, refused: Sequence[str]) -> tuple[Written, str]:
+        source = (judge.Head(by.root)(by.path) or b"").decode()
         try:
-            return await write_patch(self.model, one, sandbox.path, source, refused), ""
+            return await write_patch(self.model, one, by.path, source, refused), ""
         except LLMError as error:
             if error.error_kind != "parse":
                 raise
@@ -155,17 +148,16 @@ class Bench:
 
     def _sandbox(self, agent: str) -> Sandbox:
         if agent not in self._sandboxes:
-            spec = self.manifest.agent(agent)
+            spec, root = self.manifest.agent(agent), self.repo.root.resolve()
             suite, run = load_suite(self.repo, spec.eval_suite), self.commands or trial.commands()
-            self._sandboxes[agent] = Sandbox(
-                self.repo.root.resolve(), agent, code_of(spec), suite, self.time_limit_s, self.seed, run
-            )
+            made = Sandbox(root, agent, code_of(spec), suite, self.time_limit_s, self.seed, run)
+            self._sandboxes[agent] = made
         return self._sandboxes[agent]
 
 
 def _log(one: Recommendation, attempt: Attempt, written: Written) -> None:
     """The verdict on a patch as a row; what asking cost stands on the meta agent's `run` row."""
-    scores = attempt.scores
+    scores, metrics = attempt.scores, None if attempt.metrics is None else asdict(attempt.metrics)
     logger.log_event(
         one.agent,
         logger.new_run_id(),
@@ -179,8 +171,8 @@ def _log(one: Recommendation, attempt: Attempt, written: Written) -> None:
         score_before=None if scores is None else scores.before,
         model=written.model,
         provider=written.provider,
-        minimal_diff_metrics=None if attempt.metrics is None else asdict(attempt.metrics),
-        **({} if attempt.metrics is None else asdict(attempt.metrics)),
+        minimal_diff_metrics=metrics,
+        **(metrics or {}),
     )
 
 
@@ -198,9 +190,7 @@ def _row(one: Tried) -> Row:
         patch_sha256=_sha256(attempt.patch.encode(errors="replace") or None),
         files=tuple(kept(change.path)[:200] for change in attempt.changes[:20]),
         metrics=attempt.metrics,
-        checks=tuple(
-            replace(check, said=redact(clean(check.said))[-TEXT_CHARS:]) for check in attempt.checks
-        ),
+        checks=tuple(replace(one, said=redact(clean(one.said))[-TEXT_CHARS:]) for one in attempt.checks),
         scores=attempt.scores,
     )
 

@@ -36,7 +36,12 @@ PROBE_SECONDS = 20.0
 GRACE_SECONDS = 30.0  # for putting up walls and taking them down
 
 OK, FAILED, TIMED_OUT = "ok", "failed", "timed out"
-WALLS = ("network", "processes", "files", "sockets")
+WALLS = {
+    "network": "no network but its own loopback",
+    "processes": "no other process to be seen",
+    "files": "no file of ours to be read or written but a copy of the tree",
+    "sockets": "no socket but internet ones",
+}
 _PR_SET_PDEATHSIG = 1
 
 
@@ -51,14 +56,8 @@ class Walls:
     told: str = ""  # in words, for a report
 
     def __post_init__(self) -> None:
-        held = {
-            "no network but its own loopback": self.network,
-            "no other process to be seen": self.processes,
-            "no file of ours to be read or written but a copy of the tree": self.files,
-            "no socket but internet ones": self.sockets,
-        }
-        have = [what for what, there in held.items() if there]
-        lack = [what for what, there in held.items() if not there]
+        have = [what for name, what in WALLS.items() if getattr(self, name)]
+        lack = [what for name, what in WALLS.items() if not getattr(self, name)]
         said = f"held: {', '.join(have)}" if have else "no walls on this platform"
         said += f"; not held: {', '.join(lack)}" if lack else ""
         object.__setattr__(self, "told", self.told or said)

@@ -284,9 +284,8 @@ def _too_much() -> str:
 
 def starved(meminfo: str) -> bool:
     """Whether next to nothing is left, whoever took it: buffers of sockets and pipes are in nobody's account."""
-    size = {
-        name: int(rest.split()[0]) for name, _, rest in (row.partition(":") for row in meminfo.splitlines())
-    }
+    rows = (row.partition(":") for row in meminfo.splitlines())
+    size = {name: int(rest.split()[0]) for name, _, rest in rows}
     return size["MemAvailable"] < SPARE * size["MemTotal"]
 
 

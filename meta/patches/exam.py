@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, variance
@@ -80,11 +80,8 @@ class Exam:
         """Make a tree one in which the exam can be sat: the agent's cases without answers, and nobody else's."""
         strip(tree)
         shown = [{"id": name, "input": case.input, "expect": _ANY} for name, case in self.shown_as.items()]
-        there = _suites(tree)  # the manifest names them all
-        for path in there:
-            rows = shown if path == Path(self.suite.path) else [{"id": "none", "input": {}, "expect": _ANY}]
-            write_suite(Repo(tree), path, rows)
-        pin(Repo(tree), there)
+        others = [{"id": "none", "input": {}, "expect": _ANY}]  # the manifest names all suites
+        _rewrite(tree, lambda path: shown if path == Path(self.suite.path) else others)
 
     def graded(self, result: bytes | None, rows: bytes | None = None) -> Graded | None:
         """What was answered in there, by the graders that need no model; None when there is no readable result.
@@ -95,9 +92,8 @@ class Exam:
             found = load_json(result or b"")["results"]
             if isinstance(found, str):
                 found = [load_json(line) for line in rows.splitlines()] if rows else None
-            answers = {
-                row["id"]: row["output"] for row in found if row["error"] is None and row["output_kept"]
-            }
+            sound = (row for row in found if row["error"] is None and row["output_kept"])
+            answers = {row["id"]: row["output"] for row in sound}
         except (ValueError, KeyError, TypeError):
             return None
         return {case.id: _grade(case, answers.get(name)) for name, case in self.shown_as.items()}
@@ -117,15 +113,19 @@ def strip(tree: Path) -> None:
     """Take out of a tree all that tells what a right answer is; its suites keep their cases."""
     for path in TELLING:
         shutil.rmtree(tree / path) if (tree / path).is_dir() else (tree / path).unlink(missing_ok=True)
-    there = _suites(tree)
+
+    def unanswered(path: Path) -> list[dict[str, Any]]:
+        return [{**json.loads(line), "expect": _ANY} for line in (tree / path).read_bytes().splitlines()]
+
+    _rewrite(tree, unanswered)
+
+
+def _rewrite(tree: Path, rows: Callable[[Path], list[dict[str, Any]]]) -> None:
+    """Give every suite of a tree other rows, and its pin."""
+    there = [SUITES / file.name for file in sorted((tree / SUITES).glob("*.jsonl"))]
     for path in there:
-        rows = [json.loads(line) for line in (tree / path).read_bytes().splitlines()]
-        write_suite(Repo(tree), path, [{**row, "expect": _ANY} for row in rows])
+        write_suite(Repo(tree), path, rows(path))
     pin(Repo(tree), there)
-
-
-def _suites(tree: Path) -> list[Path]:
-    return [SUITES / file.name for file in sorted((tree / SUITES).glob("*.jsonl"))]
 
 
 def _second_sample(root: Path, suite: Suite) -> Iterable[Case]:
@@ -134,10 +134,9 @@ def _second_sample(root: Path, suite: Suite) -> Iterable[Case]:
         return
     known = {json.dumps(case.input, sort_keys=True) for case in suite.cases}
     with tempfile.TemporaryDirectory(prefix="ratchet-exam-") as folder:
-        words = [suite.name, "--seed", str(secrets.randbits(31)), "--into", folder, "--quiet"]
-        made = subprocess.run(
-            [sys.executable, str(BUILDER), *words], cwd=root, capture_output=True, timeout=BUILD_SECONDS
-        )
+        words = [str(BUILDER), suite.name, "--seed", str(secrets.randbits(31)), "--into", folder, "--quiet"]
+        command = [sys.executable, *words]
+        made = subprocess.run(command, cwd=root, capture_output=True, timeout=BUILD_SECONDS)
         if made.returncode or not (Path(folder) / f"{suite.name}.jsonl").is_file():
             return
         for case in load_suite(Repo(Path(folder)), f"{suite.name}.jsonl", allow_unpinned=True).cases:
@@ -152,7 +151,6 @@ def _model_free(cases: Iterable[Case]) -> Iterable[Case]:
 
 
 def _grade(case: Case, answer: Any) -> tuple[float, bool]:
-    """Without an answer a case is failed."""
     if answer is None:
         return 0.0, False
     result = grade(case.expect, answer, case.threshold)
@@ -160,7 +158,6 @@ def _grade(case: Case, answer: Any) -> tuple[float, bool]:
 
 
 def compared(exam: Exam, before: Graded, after: Graded) -> Scores:
-    """Both arms side by side."""
     ids = [case.id for case in exam.suite.cases]
     unseen = [case.id for case in exam.suite.cases if case.split == "holdout"]
     seen = [case.id for case in exam.suite.cases if case.split != "holdout"]

@@ -26,7 +26,6 @@ def got(*tries: Callable[[], object]) -> bool:
 
 
 def main(folder: str, port: str, pid: str) -> None:
-    """Try every wall."""
     unix, out = socket.AF_UNIX, Path(folder)
 
     def knock(family: int, address: Any, kind: int = socket.SOCK_STREAM) -> None:

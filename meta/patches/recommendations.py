@@ -1,24 +1,27 @@
-"""Reads recommendations from the critiques or a file, and sorts out, by the meta agent, which ask for code.
+"""Reads recommendations from the critiques or a file, sorts out which ask for code, and asks the model for a patch.
 
 A recommendation is somebody's text, usually a model's: it is bounded here, aimed at an agent whose code may be
-edited, and otherwise only ever shown to the model that writes the patch.
+edited, and otherwise only ever shown to the meta agent, which says whether it asks for code and writes the patch: one
+recommendation, one file, one unified diff. What comes back is untrusted text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from agents.base import build_agent
 from agents.manifest import AgentSpec, Manifest
-from agents.model.call import Model
+from agents.model.call import Completion, Model, ask
+from agents.model.schema import record, text
 from agents.texts.prompt_set import PromptSet
 from meta.patches.report import NotTried, Recommended, not_tried
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import REPORTS, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import listed, load_json
+from telemetry.record.run import instrument_agent_call_async
 
 CRITIQUES = REPORTS / "cross_critiques.json"
 MAX_FILE_BYTES = 8_000_000
@@ -26,6 +29,17 @@ MAX_FILE_BYTES = 8_000_000
 MAX_CHARS = 2_000
 MAX_TRIAGED = 50  # findings in one question to the meta agent
 PRIORITIES = ("P0", "P1", "P2")
+WRITER = "meta_agent"  # whose run this is
+MAX_TOKENS = 6_000  # of the answer: room for a diff, none for a rewrite
+
+# Not a file of agents/prompts/: those are tuned by promotions, and this one describes a boundary.
+SYSTEM: Final = Path(__file__).with_name("writer.md")
+
+ANSWER: Final = record(
+    action=text("patch", "decline"),
+    why=text(minLength=1),
+    diff=text(description="a unified diff; empty when declined"),
+)
 
 
 @frozen
@@ -152,3 +166,35 @@ def _recommendation(row: Mapping[str, Any]) -> Recommendation:
         evidence=str(row.get("evidence") or "")[:MAX_CHARS],
         severity=str(row.get("severity") or "med")[:10],
     )
+
+
+@frozen
+class Written:
+    diff: str = ""  # empty: declined
+    why: str | None = None
+    model: str | None = None
+    provider: str | None = None
+
+
+async def write_patch(
+    model: Model, one: Recommendation, path: str, source: str, refused: Sequence[str]
+) -> Written:
+    """One answer; a failed call raises `LLMError`."""
+    wanted = {"change": one.change, "why": one.why}
+    about = {"agent": one.agent, "recommendation": wanted, "path": path, "source": source}
+    question = {"task": "patch", **about, "refused": list(refused)}
+
+    async def asked() -> Completion:
+        return await ask(model, SYSTEM.read_text("utf-8"), question, ANSWER, max_tokens=MAX_TOKENS)
+
+    done = await instrument_agent_call_async(WRITER, asked, all_calls_counted=True, task="patch")
+    diff = _unfenced(done.data["diff"]) if done.data["action"] == "patch" else ""
+    return Written(diff, done.data["why"], done.model_answered or done.model_asked, done.provider)
+
+
+def _unfenced(diff: str) -> str:
+    """Without the fence that models like to put around a diff; a last line without its end gets one."""
+    lines = diff.strip("\n").split("\n")
+    if lines[0].startswith("```"):
+        lines = lines[1:-1] if lines[-1].strip() == "```" else lines[1:]
+    return "\n".join(lines) + "\n" if any(lines) else ""

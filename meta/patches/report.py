@@ -50,7 +50,6 @@ class Recommended:
 
     @property
     def kept(self) -> tuple[str, str, str, str, str]:
-        """What a report keeps of it."""
         return kept(self.agent)[:100], kept(self.change), kept(self.why), self.priority, kept(self.origin)
 
 
@@ -62,14 +61,11 @@ class NotTried(Recommended):
 
 
 def not_tried(one: Recommended, why: str) -> NotTried:
-    """Set a recommendation aside."""
     return NotTried(*one.kept, kept(why))
 
 
 @frozen
 class Row(Recommended):
-    """One that was tried."""
-
     verdict: str
     reasons: tuple[str, ...]
     said: str | None  # by the writer
@@ -105,7 +101,6 @@ class Report:
 
 
 def sentence(report: Report) -> str:
-    """The finding in one line."""
     if (row := report.passed) and row.scores:
         return f"A patch for {row.agent} passed: {_effect(row.scores)}; it is left in the tree."
     if report.stopped:
@@ -130,9 +125,8 @@ def body(report: Report) -> str:
     return fitting([*parts, Section(_method(report), 60), turn], str(FORM.path))
 
 
-FORM: Final = Form(
-    REPORTS / "sandbox_report.json", Path(__file__).parents[1] / "sandbox_report.schema.json", Report, body
-)
+_SCHEMA: Final = Path(__file__).parents[1] / "sandbox_report.schema.json"
+FORM: Final = Form(REPORTS / "sandbox_report.json", _SCHEMA, Report, body)
 
 
 def _method(report: Report) -> str:
@@ -164,7 +158,11 @@ def _passed(row: Row) -> Iterator[str | Section]:
         f"Written by {code(str(row.model))} ({cell(str(row.provider), 100)}), "
         f"recommended by {cell(row.origin or 'unknown', 200)}. A draft: read the code before you merge.",
     )
-    yield table(["cases", "n", "before", "after", "points"], _score_rows(row.scores), right=4)
+    scores = (
+        [name, str(count), f"{before:.1%}", f"{after:.1%}", f"**{100 * (after - before):+.2f}**"]
+        for name, count, before, after in row.scores.arms
+    )
+    yield table(["cases", "n", "before", "after", "points"], scores, right=4)
     shown = "\n".join(line for line in lines if not line.startswith(("diff --git ", "index ")))
     yield Section(fenced(shown, "diff", 20_000), 80, "the patch")
     why = f"{quote(row.change, 1500)}\n>\n{quote(row.why, 1500)}"
@@ -184,13 +182,7 @@ def _refused(row: Row) -> str:
     return f"- {code(row.agent)} **{row.verdict}**: {cell(row.change, 200)} -- {why}"
 
 
-def _score_rows(scores: Scores) -> Iterator[Sequence[str]]:
-    for name, count, before, after in scores.arms:
-        yield [name, str(count), f"{before:.1%}", f"{after:.1%}", f"**{100 * (after - before):+.2f}**"]
-
-
 def _size(metrics: Metrics) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """What a patch is measured by, and how it measures up."""
     return ["size", "measured"], [
         ["syntax kept (`ast_similarity`)", f"{metrics.ast_similarity:.3f}"],
         ["files (`file_touch_count`)", str(metrics.file_touch_count)],

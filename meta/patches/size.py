@@ -39,7 +39,6 @@ class Metrics:
 
 
 def measure(files: Texts) -> Metrics:
-    """All figures of a change."""
     similarity, ratio, penalty = ast_similarity(files), line_change_ratio(files), scaffolding_penalty(files)
     count = file_touch_count(files)
     factor = reward_multiplier(similarity, count, ratio, penalty)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from eval.grading.suite import Suite
@@ -29,19 +30,12 @@ MAX_DIFF_CHARS = 200_000  # the guard's limit of 400 lines stands far below
 # The engine's own tests stand on worlds of their own and know no agent of the tree, which a test holds them to: of
 # these rooms only files that import the code are run. The first failure decides.
 ENGINE = ("agents", "bench", "eval", "github", "meta", "rules", "telemetry", "torture", "worlds")
-TESTS = (
-    "-n",
-    "auto",
-    "--maxfail",
-    "1",
-    "-m",
-    "not answers and not outside",
-    "{tests}",
-)
+TESTS = ("-n", "auto", "--maxfail", "1", "-m", "not answers and not outside", "{tests}")
 PASSED, REJECTED, DECLINED, INCONCLUSIVE = "passed", "rejected", "declined", "inconclusive"
 
 Command = tuple[str, ...]
 Said = tuple[bytes | None, bytes | None]  # the results file, and that of its rows if it names one
+Trees = Callable[..., Path]  # by patch, and whether the exam is sat there: a folder to run in
 
 
 @frozen
@@ -124,18 +118,14 @@ class Sandbox:
         if reasons:
             return made
         texts = [((one.before or b"").decode(), (one.after or b"").decode()) for one in judged.changes]
-        with _trees(self.root, self._exam_sat()) as trees:
-            return self._checked(replace(made, metrics=measure(texts)), trees, patch)
-
-    def _exam_sat(self) -> Exam:
         if self._exam is None:
             self._exam = exam_of(self.root, self.suite)
-        return self._exam
+        with _trees(self.root, self._exam) as trees:
+            return self._checked(replace(made, metrics=measure(texts)), trees, self._exam, patch)
 
-    def _checked(self, made: Attempt, trees: _Trees, patch: bytes) -> Attempt:
+    def _checked(self, made: Attempt, trees: Trees, exam: Exam, patch: bytes) -> Attempt:
         checks = [Check("guard", confine.OK, 0.0)]
         scores: Scores | None = None
-        exam = self._exam_sat()
 
         def ended(verdict: str, *reasons: str) -> Attempt:
             return replace(made, verdict=verdict, reasons=reasons, checks=tuple(checks), scores=scores)
@@ -153,12 +143,12 @@ class Sandbox:
         if stop := failed("lint", self.run.lint):
             return stop
         if self._before is None:
-            base, said = self._run("evals without the patch", [self.run.evals], trees(b"", exam=True))
+            base, said = self._run("evals without the patch", [self.run.evals], trees(b"", True))
             self._before = exam.graded(*said)
             if self._before is None:
                 checks.append(base)
                 return ended(INCONCLUSIVE, f"nothing to compare with: {_why(base, self.time_limit_s)}")
-        check, said = self._run("evals", [self.run.evals], trees(patch, exam=True))
+        check, said = self._run("evals", [self.run.evals], trees(patch, True))
         checks.append(check)
         if check.outcome != confine.OK:
             return ended(REJECTED, _why(check, self.time_limit_s))
@@ -209,25 +199,19 @@ def _why(check: Check, time_limit_s: float) -> str:
     return f"{check.name}: failed: {' / '.join(last)[-400:]}"
 
 
-class _Trees:
+@contextmanager
+def _trees(root: Path, exam: Exam) -> Iterator[Trees]:
     """HEAD with and without the patch as plain folders outside the checkout: no history, and nothing to be graded by.
 
-    A command works on a copy, so one cannot prepare the ground for the next.
+    A command works on a copy, so one cannot prepare the ground for the next. For the evals the exam is laid out.
     """
-
-    def __init__(self, root: Path, exam: Exam, folder: Path) -> None:
-        self.root, self.exam, self.folder = root, exam, folder
-
-    def __call__(self, patch: bytes, *, exam: bool = False) -> Path:
-        """The tree to run in: for the evals with the exam laid out."""
-        tree = self.folder / f"{'with' if patch else 'without'}-{'exam' if exam else 'all'}"
-        if not tree.exists():
-            export(patch, self.root, tree)
-            self.exam.put(tree) if exam else strip(tree)
-        return tree
-
-
-@contextmanager
-def _trees(root: Path, exam: Exam) -> Iterator[_Trees]:
     with tempfile.TemporaryDirectory(prefix="ratchet-sandbox-", ignore_cleanup_errors=True) as folder:
-        yield _Trees(root, exam, Path(folder).resolve())
+
+        @cache
+        def tree(patch: bytes, sat: bool = False) -> Path:
+            made = Path(folder).resolve() / f"{'with' if patch else 'without'}-{'exam' if sat else 'all'}"
+            export(patch, root, made)
+            exam.put(made) if sat else strip(made)
+            return made
+
+        yield tree

@@ -285,7 +285,7 @@ def test_who_knows_the_cases_by_heart_is_found_out_on_a_second_sample(checkout: 
     put(checkout, "eval/build_suites.py", small.BUILDER)
     knows = claims("[{'risk_score': n}] if n >= 40 and n in range(35, 66, 2) else []")
     cheat = bench(checkout, run=Commands((), (), knows), _before=None)
-    exam = cheat._exam_sat()
+    cheat._exam = exam = patch_trial.exam_of(checkout, cheat.suite)
     assert len(exam.second) == 59
     cheat._before = {case.id: (0.0, False) for case in exam.shown_as.values()}
     attempt = cheat.try_patch(BETTER)
