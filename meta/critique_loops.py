@@ -78,24 +78,20 @@ def _model(ask: ModelOptions, manifest: Manifest) -> Model:
 
 
 def parser() -> cli.Parser:
-    """The command line."""
-    made = cli.Parser(__doc__, prog="python -m meta.critique_loops")
+    made = cli.Parser(__doc__)
     add_model_flags(made, seed="of the offline model's noise and search")
     return made
 
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Run all pairs, tell what came of it."""
     from eval.ledger.refusals import refusals
     from meta.critique.report import FORM, sentence
 
     before = FORM.read(repo)
     report = _loops(Options(model_options(args)), None, repo)
     told = cli.found(sentence(report))
-    known = {
-        one.sha256 for one in refusals(repo) if one.kind == "critiques"
-    }  # a person has read and closed it
+    known = {one.sha256 for one in refusals(repo) if one.kind == "critiques"}  # a person has closed it
     issues = [issue for critique in report.critiques for issue in critique.issues]
     # A report of no issues is news only where it takes some away.
     cleared = not issues and before is not None and any(one.issues for one in before.critiques)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -48,23 +48,24 @@ def admitted(
 ) -> Critique:
     """One critique from a model's answer to `given`: what may stay, and, in `refused`, what may not and why."""
     refused: list[Refusal] = []
-    issues, recommendations = [], []
-    for place, raw in enumerate(answer["issues"]):
-        title, evidence, impact = (_plain(raw[name]) for name in ("title", "evidence", "impact"))
-        if why := _too_much(place, raw, ("title", "evidence", "impact")):
-            refused.append(Refusal("issue", title[:KEPT_OF_REFUSED], why))
-        else:
-            held = len(evidence) >= MIN_EVIDENCE and quoted(raw["evidence"], given)
-            issues.append(Issue(title, evidence, impact, raw["severity"], held))
-    for place, raw in enumerate(answer["recommendations"]):
-        change, reason = _plain(raw["change"]), _plain(raw["why"])
-        why = _too_much(place, raw, ("change", "why"))
-        if not why and (touched := mentions({"change": raw["change"]}, protected)):
-            why = f"touches the protected path {_plain(touched[0])[:100]}"
-        if why:
-            refused.append(Refusal("recommendation", change[:KEPT_OF_REFUSED], why))
-        else:
-            recommendations.append(Recommendation(change, reason, raw["priority"]))
+
+    def fit(kind: str, names: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
+        """What may stay, each with its plain words."""
+        for place, raw in enumerate(answer[f"{kind}s"]):
+            words, why = [_plain(raw[name]) for name in names], _too_much(place, raw, names)
+            if not why and (touched := mentions({"change": raw.get("change", "")}, protected)):
+                why = f"touches the protected path {_plain(touched[0])[:100]}"
+            if why:
+                refused.append(Refusal(kind, words[0][:KEPT_OF_REFUSED], why))
+            else:
+                yield raw, words
+
+    issues = []
+    for raw, (title, evidence, impact) in fit("issue", ("title", "evidence", "impact")):
+        held = len(evidence) >= MIN_EVIDENCE and quoted(raw["evidence"], given)
+        issues.append(Issue(title, evidence, impact, raw["severity"], held))
+    advice = fit("recommendation", ("change", "why"))
+    recommendations = [Recommendation(change, why, raw["priority"]) for raw, (change, why) in advice]
     kept = tuple(refused[: 2 * MAX_ITEMS])
     return Critique(critic, target, tuple(issues), tuple(recommendations), kept)
 

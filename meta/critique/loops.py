@@ -18,7 +18,7 @@ from eval.ledger.provenance import model_identity
 from eval.ledger.report import Asked
 from meta.critique import check
 from meta.critique.report import FORM, SCHEMA_VERSION, Critique, Failed, Pairing, Report
-from meta.evidence.known import TuneResults, figures, latest_output, telemetry_summary, tune_results
+from meta.evidence.known import figures, latest_output, telemetry_summary, tune_results
 from telemetry import logger
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.frozen import frozen
@@ -35,36 +35,8 @@ class Pair:
 
     critic: str
     target: str
-    output: list[Any]
-    as_of: str | None
-    telemetry: Mapping[str, Any]
-    tune: TuneResults
-    own_output: list[Any]
-    prompt: str | None
-
-    @property
-    def has_something(self) -> bool:
-        """Is there anything to look at?"""
-        return bool(self.output or self.telemetry or self.tune.failures)
-
-    def shown(self) -> dict[str, Any]:
-        """What the critic is shown."""
-        given = {
-            "agent": self.target,
-            "as_of": self.as_of,
-            "outputs": self.output,
-            "telemetry": self.telemetry,
-            "failing_cases": self.tune.shown(),
-        }
-        return {
-            "task": "critique",
-            "critic": self.critic,
-            **reviewer.payload(given),
-            "telemetry": self.telemetry,
-            "tags": {tag: {"failing": wrong, "of": of} for tag, (wrong, of) in self.tune.tags.items()},
-            "own_output": self.own_output[: reviewer.MAX_ITEMS],
-            "prompt": self.prompt,
-        }
+    shown: Mapping[str, Any]  # to the critic
+    has_something: bool  # to look at
 
 
 def pair_of(
@@ -81,10 +53,18 @@ def pair_of(
         output, as_of = latest_output(repo, target)
     own, own_day = latest_output(repo, critic)
     tune = tune_results(repo, spec, prompts.hash(spec) if spec.prompt else None)
-    view = own or [] if own_day == as_of else []
-    return Pair(
-        critic, target, output or [], as_of, figures(summary, target, FIGURES), tune, view, spec.prompt
-    )
+    view, telemetry = own or [] if own_day == as_of else [], figures(summary, target, FIGURES)
+    about = {"agent": target, "as_of": as_of, "outputs": output or [], "telemetry": telemetry}
+    shown = {
+        "task": "critique",
+        "critic": critic,
+        **reviewer.payload({**about, "failing_cases": tune.shown()}),
+        "telemetry": telemetry,
+        "tags": {tag: {"failing": wrong, "of": of} for tag, (wrong, of) in tune.tags.items()},
+        "own_output": view[: reviewer.MAX_ITEMS],
+        "prompt": spec.prompt,
+    }
+    return Pair(critic, target, shown, bool(output or telemetry or tune.failures))
 
 
 def run(prompts: PromptSet, manifest: Manifest, model: Model, concurrency: int, today: str = "") -> Report:
@@ -145,13 +125,12 @@ async def _all(
 async def criticise(pair: Pair, prompts: PromptSet, manifest: Manifest, model: Model) -> Critique:
     """Ask the critic, within its time limit, under its name in the log."""
     spec = manifest.agent(pair.critic)
-    given = pair.shown()
     system = BETWEEN.join(text for text in (prompts.system(spec), prompts.text(PROMPT).strip()) if text)
 
     async def ask() -> Critique:
         async with call.own_work(spec.timeout_s):
-            said = await call.ask(model, system, given, check.ANSWER, **spec.asking)
-        return check.admitted(pair.critic, pair.target, said.data, given, manifest.protected_paths)
+            said = await call.ask(model, system, pair.shown, check.ANSWER, **spec.asking)
+        return check.admitted(pair.critic, pair.target, said.data, pair.shown, manifest.protected_paths)
 
     with logger.source("critique"):
         done: Critique = await instrument_agent_call_async(pair.critic, ask, target_agent=pair.target)

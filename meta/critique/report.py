@@ -78,7 +78,6 @@ class Critique(Pairing):
 
     @property
     def findings(self) -> list[Finding]:
-        """All that it says."""
         return [*self.issues, *self.recommendations]
 
 
@@ -111,7 +110,6 @@ def rank(issue: Issue) -> tuple[bool, int]:
 
 
 def sentence(report: Report) -> str:
-    """The finding in one line."""
     issues = [issue for critique in report.critiques for issue in critique.issues]
     critiques = f"{len(report.critiques)} critique{'s' * (len(report.critiques) != 1)}"
     if not issues:
@@ -126,37 +124,23 @@ def markdown(report: Report) -> str:
     today = report.generated_at[:10]
     new = [pair for pair in found if pair[1].first_seen == today]
     known = [pair for pair in found if pair[1].first_seen != today]
-    parts: list[str | Section] = [
-        _first_screen(report, new, known),
-        _worst(report, new),
-        _known(known),
-        _advice(report, new),
-        *_quoted(new),
-        _refused(report),
-        _method(report),
-        _YOUR_TURN,
-    ]
-    return fitting(parts, str(FORM.path))
+    tables = [_worst(report, new), _known(known), _advice(report, new), *_quoted(new), _refused(report)]
+    first = _first_screen(report, new, known)
+    return fitting([first, *tables, _method(report), _YOUR_TURN], str(FORM.path))
 
 
-FORM: Final = Form(
-    REPORTS / "cross_critiques.json",
-    Path(__file__).parents[1] / "cross_critiques.schema.json",
-    Report,
-    markdown,
-)
+_SCHEMA: Final = Path(__file__).parents[1] / "cross_critiques.schema.json"
+FORM: Final = Form(REPORTS / "cross_critiques.json", _SCHEMA, Report, markdown)
 
 
 def _first_screen(report: Report, new: Sequence[Found], known: Sequence[Found]) -> str:
-    failed = ""
-    if report.failed:
-        failed = f"Failed tonight, their earlier words are kept: {_pairs(report.failed)}."
+    earlier = f"; {len(known)} of earlier nights still there" if known else ""
+    severe = f"{_high(issue for _, issue in new)} of high severity{earlier}."
     return first_screen(
-        f"**{len(new)} new issue{'s' * (len(new) != 1)}**, {_high(issue for _, issue in new)} of high severity"
-        + (f"; {len(known)} of earlier nights still there." if known else "."),
+        f"**{len(new)} new issue{'s' * (len(new) != 1)}**, {severe}",
         "**If you merge:** only this report changes. The next proposals try to answer it; nothing goes live.",
         f"Critics asked {report.model.told}.",
-        failed,
+        f"Failed tonight, their earlier words are kept: {_pairs(report.failed)}." if report.failed else "",
     )
 
 
@@ -182,7 +166,6 @@ def _worst(report: Report, new: Sequence[Found]) -> Section:
 
 
 def _quoted(new: Sequence[Found]) -> Iterator[Section]:
-    """What the critics quote, agent by agent."""
     agents = dict.fromkeys(critique.target_agent for critique, _ in new)
     for agent in agents:
         own = [_issue(*pair) for pair in new if pair[0].target_agent == agent]
@@ -210,16 +193,13 @@ def _known(known: Sequence[Found]) -> Section:
 def _advice(report: Report, new: Sequence[Found]) -> Section:
     """What is recommended beyond what the first table shows."""
     shown = {_answer(report, issue) for _, issue in new}
-    found = [
-        (row, critique)
+    rows = [
+        [row.priority, code(critique.target_agent), cell(row.change, 400), cell(row.why, 300)]
         for critique in report.critiques
         for row in critique.recommendations
         if row.change not in shown
     ]
-    rows = [
-        [row.priority, code(critique.target_agent), cell(row.change, 400), cell(row.why, 300)]
-        for row, critique in sorted(found, key=lambda pair: pair[0].priority)
-    ]
+    rows.sort(key=lambda row: row[0])
     return _tabled("### Also recommended", ["", "agent", "what to do", "why"], rows, 40)
 
 
