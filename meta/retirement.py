@@ -67,9 +67,9 @@ def grades_of(repo: Repo) -> Grades:
         summary = (read_json(repo, RESULTS / f"{agent}.json") or {}).get("summary")
         found = summary if isinstance(summary, dict) else {}
         passed, counted, empty = (found.get(name) for name in ("passed", "counted", "empty_rate"))
-        return (
-            Graded(passed, counted, empty) if counted and passed is not None and empty is not None else None
-        )
+        if not counted or passed is None or empty is None:
+            return None
+        return Graded(passed, counted, empty)
 
     return graded
 
@@ -81,10 +81,9 @@ def retire_candidates(
     from agents.manifest import load_manifest
 
     repo = Repo((here() / manifest_path).resolve().parent.parent)
-    limits: dict[str, Any] = {"min_n": min_n, "reward_floor": reward_floor, "grades": grades_of(repo)}
-    manifest = load_manifest(repo)
-    outcomes = load_outcomes(repo, None, manifest.outcomes)
-    rows = assess(manifest, load_events(repo=repo), outcomes, **limits)
+    manifest, grades = load_manifest(repo), grades_of(repo)
+    events, outcomes = load_events(repo=repo), load_outcomes(repo, None, manifest.outcomes)
+    rows = assess(manifest, events, outcomes, min_n=min_n, reward_floor=reward_floor, grades=grades)
     return [plain(row) for row in rows if row.state == "candidate"]
 
 
@@ -149,7 +148,6 @@ def _sha256(data: bytes) -> str:
 
 
 def parser() -> cli.Parser:
-    """The command line."""
     parse = cli.Parser(__doc__)
     parse.add_argument("--min-n", type=int, help=f"days an agent needs (default: manifest, else {MIN_N})")
     parse.add_argument("--reward-floor", type=float, help=f"default: manifest, else {REWARD_FLOOR}")
@@ -158,18 +156,15 @@ def parser() -> cli.Parser:
     parse.add_argument("--outcomes", type=Path, help=f"what happened next (default: {OUTCOMES})")
     act = parse.add_mutually_exclusive_group()
     act.add_argument("--disable", action="store_true", help="switch candidates off in the manifest")
-    act.add_argument(
-        "--revive", action="store_true", help="switch recovered agents on again, in a report of its own"
-    )
+    revive = "switch recovered agents on again, in a report of its own"
+    act.add_argument("--revive", action="store_true", help=revive)
     return parse
 
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Assess every agent and write the report."""
-    from agents.domain import load_domain
     from agents.manifest import load_manifest
-    from meta.worth.report import FORM, REVIVAL, form, sentence
+    from meta.worth.report import FORM, REVIVAL, of_domain, sentence
 
     for source in args.source or ():
         if source not in SOURCES:
@@ -185,15 +180,11 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     sources = tuple(args.source or FIELD)
     rule = Rule(**limits, sources=sources, useful_signal=USEFUL_SIGNAL, convinced=CONVINCED)
     events = load_events(rule.sources, rule.window, repo=repo)
-    rows = assess(
-        manifest,
-        events,
-        load_outcomes(repo, args.outcomes, manifest.outcomes),
-        **limits,
-        grades=grades_of(repo),
-    )
-    found = {state: [row for row in rows if row.state == state] for state in ("candidate", "loud", "revival")}
-    found = {state: _not_refused(repo, manifest, args, listed) for state, listed in found.items()}
+    outcomes = load_outcomes(repo, args.outcomes, manifest.outcomes)
+    rows = assess(manifest, events, outcomes, **limits, grades=grades_of(repo))
+    asked = _not_refused(repo, manifest, args, rows)
+    states = ("candidate", "loud", "revival")
+    found = {state: [row for row in asked if row.state == state] for state in states}
     doomed = _ours_to_switch(found["candidate"]) if args.disable else []
     recovered = _ours_to_switch(found["revival"]) if args.revive else []
     report = Report(
@@ -211,8 +202,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     if args.revive and not recovered:  # nothing is proposed, so there is nothing to report on
         cli.tell(args, plain(report), cli.found("No retired agent earns its keep again."))
         return cli.OK
-    columns = load_domain(manifest.domain).columns
-    target = form(columns, (REVIVAL if args.revive else FORM).path.stem)
+    target = of_domain(repo, REVIVAL if args.revive else FORM)
     target.write(repo, report)
     if doomed or recovered:
         _decide(repo, doomed or recovered, rule, target.path, enabled=args.revive)
@@ -221,9 +211,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     return cli.OK
 
 
-def _not_refused(
-    repo: Repo, manifest: Manifest, args: argparse.Namespace, rows: Sequence[Agent]
-) -> list[Agent]:
+def _not_refused(repo: Repo, manifest: Manifest, args: argparse.Namespace, rows: list[Agent]) -> list[Agent]:
     """Those that no person has said no to, of this kind of pull request, since their prompt is what it is."""
     from agents.texts.prompt_set import PromptSet
     from eval.ledger.refusals import refusals
@@ -231,11 +219,8 @@ def _not_refused(
     kind = "revival" if args.revive else "retirement_disable" if args.disable else "retirement"
     prompts = PromptSet(repo)
     live = {spec.name: prompts.sha256(spec.prompt) if spec.prompt else "" for spec in manifest.agents}
-    no = {
-        one.subject
-        for one in refusals(repo)
-        if one.kind == kind and one.stands_beside(live.get(one.subject, ""))
-    }
+    said = (one for one in refusals(repo) if one.kind == kind)
+    no = {one.subject for one in said if one.stands_beside(live.get(one.subject, ""))}
     return [row for row in rows if row.agent not in no]
 
 

@@ -9,8 +9,7 @@ from dataclasses import replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-from meta.worth.evidence import CONVINCED, against
-from meta.worth.outcomes import Known
+from meta.worth.evidence import CONVINCED, Known, against
 from meta.worth.record import Agent, Basis, Hits, Listed, Measured, Metrics, Unique
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
@@ -95,22 +94,22 @@ def _metrics(
     unpriced = sum(int(row.get("unpriced_runs", row.get("cost_usd") is None)) for row in own)
     useful = [sum(map(_useful, of_day)) for of_day in days.rows.values()]
     spoken, cost = sum(useful), sum(known_costs)
+    silences = (len(list(own)) for spoke, own in groupby(map(bool, useful)) if not spoke)
+    others = (row for row in rows if row.get("scoring_version") not in (days.version, None))
     measured = Measured(
         runs=days.runs,
         basis=basis,
         settled_share=share,
-        settled_reward=_mean(list(settled.values())),
+        settled_reward=sum(settled.values()) / len(settled) if settled else None,
         pass_rate=graded.passed / graded.counted if graded else None,
         empty_pass_rate=graded.empty_rate if graded else None,
         odds=found.odds if found else None,
         since=list(judged)[found.start] if found and judged else None,
-        longest_silence=_longest_silence(useful) if weighed else None,
+        longest_silence=max(silences, default=0) if weighed else None,
         upper_bound=mean_upper_bound(values) if sum(values) < floor * len(values) else None,
         lower_bound=mean_lower_bound(values) if off and values else None,
         scoring_version=days.version,
-        other_version_runs=sum(
-            field.runs(row) for row in rows if row.get("scoring_version") not in (days.version, None)
-        ),
+        other_version_runs=sum(map(field.runs, others)),
         own_failures=sum(int(row.get("own_failures", row.get("error_kind") is not None)) for row in own),
         total_cost_usd=cost if known_costs else None,
         unpriced_runs=unpriced,
@@ -153,15 +152,6 @@ def _settled(days: field.Days, known: Known) -> tuple[dict[str, float], float]:
 
 def _useful(row: Row) -> int:
     return int(row.get("useful_runs", (row.get("signal_strength") or 0.0) >= USEFUL_SIGNAL))
-
-
-def _longest_silence(useful: Iterable[int]) -> int:
-    """The most days in a row on which the agent ran and gave no useful signal."""
-    return max((len(list(own)) for spoke, own in groupby(map(bool, useful)) if not spoke), default=0)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def _trend(rewards: Sequence[float]) -> tuple[float, ...]:
@@ -225,13 +215,11 @@ def assess(
     rows = []
     for spec in manifest.agents:
         own = [row if "day" in row else {**row, "day": day_of(row)} for row in by_agent.pop(spec.name, ())]
-        counted = own if spec.enabled else [row for row in own if _in_shadow(row)]
+        shadow = [row for row in own if row.get("shadow", row.get("source") == "shadow")]
+        counted = own if spec.enabled else shadow
         graded = grades(spec.name) if counted else None
-        measured = (
-            _metrics(counted, window, reward_floor, known, graded, spec.reward, not spec.enabled)
-            if counted
-            else None
-        )
+        about = (window, reward_floor, known, graded, spec.reward, not spec.enabled)
+        measured = _metrics(counted, *about) if counted else None
         hits = known.hits(counted)
         where = state(spec, measured, min_n, reward_floor, hits, graded)
         if where in ("candidate", "loud") and spec.name in manifest.retirement.exempt:
@@ -240,15 +228,10 @@ def assess(
         found = {column.name: column.measure(own, outcomes) for column in domain.columns}
         listed = Listed(spec.execution_sensitive, hits)
         rows.append(replace(row, listed=listed, unique=unique.get(spec.name, Unique()), columns=found))
-    for name in sorted(by_agent):
-        measured = _metrics(by_agent[name], window, reward_floor, known, None)
+    for name, own in by_agent.items():
+        measured = _metrics(own, window, reward_floor, known, None)
         rows.append(_row(name, None, "not_in_manifest", measured))
     return sorted(rows, key=lambda row: (ORDER.index(row.state) if row.state in ORDER else 9, row.agent))
-
-
-def _in_shadow(row: Row) -> bool:
-    """Whether it ran beside the others, while it was switched off."""
-    return bool(row.get("shadow", row.get("source") == "shadow"))
 
 
 def _row(agent: str, module: str | None, where: str, metrics: Metrics | None) -> Agent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,17 +12,7 @@ from typing import TYPE_CHECKING
 from eval.ledger.report import Form
 from meta.worth.record import Agent, Report, Rule
 from telemetry.edge.files import REPORTS, Repo
-from telemetry.edge.text import (
-    Section,
-    cell,
-    code,
-    details,
-    first_screen,
-    fitting,
-    some,
-    table,
-    xychart,
-)
+from telemetry.edge.text import Section, cell, code, details, first_screen, fitting, some, table, xychart
 
 if TYPE_CHECKING:
     from agents.domain import Column
@@ -56,7 +47,6 @@ BASES = {
 
 
 def sentence(report: Report) -> str:
-    """The finding in one line."""
     if report.revived:
         return f"Earning their keep again: {', '.join(report.revived)}."
     told = [
@@ -80,42 +70,30 @@ def _in_state(report: Report, state: str) -> list[str]:
 
 def markdown(report: Report, columns: Sequence[Column] = ()) -> str:
     """The pull request's body; `columns` are those that the domain adds to the table."""
-    shown = [row for row in report.agents if row.agent in report.revived] or [
-        *report.candidates,
-        *(row for row in report.agents if row.state in ("loud", "revival")),
-    ]
+    others = (row for row in report.agents if row.state in ("loud", "revival"))
+    revived = [row for row in report.agents if row.agent in report.revived]
+    shown = revived or [*report.candidates, *others]
     parts = [Section(_evidence(row, report.rule), 40, code(row.agent)) for row in shown]
-    path = str((REVIVAL if report.revived else FORM).path)
-    return fitting(
-        [_headline(report), *parts, *_table(report, columns), _method(report.rule), _your_turn(report)], path
-    )
+    parts += [*_table(report, columns), Section(_method(report.rule)), _your_turn(report)]
+    return fitting([_headline(report), *parts], str((REVIVAL if report.revived else FORM).path))
 
 
-def form(columns: Sequence[Column], name: str = "retirement_report") -> Form[Report]:
-    """The report with the columns of a domain in its table."""
-    return Form(
-        REPORTS / f"{name}.json",
-        Path(__file__).parents[1] / "retirement_report.schema.json",
-        Report,
-        partial(markdown, columns=columns),
-    )
+_SCHEMA = Path(__file__).parents[1] / "retirement_report.schema.json"
+FORM = Form(REPORTS / "retirement_report.json", _SCHEMA, Report, markdown)
+REVIVAL = replace(FORM, path=REPORTS / "revival_report.json")
 
 
-def of_domain(repo: Repo, name: str = "retirement_report") -> Form[Report]:
-    """The report of a checkout, whose manifest names the domain."""
+def of_domain(repo: Repo, form: Form[Report] = FORM) -> Form[Report]:
+    """The report with the columns of the domain that a checkout's manifest names."""
     from agents.domain import load_domain
     from agents.manifest import load_manifest
 
-    return form(load_domain(load_manifest(repo).domain).columns, name)
+    columns = load_domain(load_manifest(repo).domain).columns
+    return replace(form, body=partial(markdown, columns=columns))
 
 
 def revival_of_domain(repo: Repo) -> Form[Report]:
-    """The same of a revival."""
-    return of_domain(repo, REVIVAL.path.stem)
-
-
-FORM = form(())
-REVIVAL = form((), "revival_report")
+    return of_domain(repo, REVIVAL)
 
 
 def _headline(report: Report) -> str:
@@ -123,42 +101,33 @@ def _headline(report: Report) -> str:
     alert = "[!WARNING]" if disabled else "[!TIP]" if revived else ""
     loud, ready = _named(_in_state(report, "loud")), "" if revived else _named(_in_state(report, "revival"))
     certain = f"Evidence of more than {report.rule.convinced:g} to 1 that the reward floor is not earned."
+    merged, undo = "", "**To undo:** revert this commit; nothing else changes."
     if revived:
-        told = [
-            f"**Bring {revived} back?** Its shadow runs are above the reward floor with 95 % confidence.",
-            f"**If you merge:** {revived} runs again (`enabled: true` in `agents/manifest.yaml`).",
-            "**To undo:** revert this commit; nothing else changes.",
-        ]
+        asked = f"**Bring {revived} back?** Its shadow runs are above the reward floor with 95 % confidence."
+        merged = f"{revived} runs again (`enabled: true` in `agents/manifest.yaml`)."
     elif disabled:
-        told = [
-            f"**Retire {disabled}?** {certain}",
-            f"**If you merge:** {disabled} stops running (`enabled: false` in `agents/manifest.yaml`).",
-            "**To undo:** revert this commit; nothing else changes.",
-        ]
+        asked = f"**Retire {disabled}?** {certain}"
+        merged = f"{disabled} stops running (`enabled: false` in `agents/manifest.yaml`)."
     elif report.candidates:
-        names = _named(row.agent for row in report.candidates)
-        told = [
-            f"**Retirement candidates: {names}.** {certain}",
-            "**If you merge:** only this report changes.",
-        ]
+        asked = f"**Retirement candidates: {_named(row.agent for row in report.candidates)}.** {certain}"
+        merged, undo = "only this report changes.", ""
     else:
-        told = [
-            f"**{NOBODY} {len(report.agents)} agents.**" + (" Nothing to decide." * (not loud and not ready))
-        ]
+        nothing = " Nothing to decide." * (not loud and not ready)
+        asked, undo = f"**{NOBODY} {len(report.agents)} agents.**{nothing}", ""
+    no_better = "Many outcomes, and no better than chance: ask more of the prompt, or retire it."
+    offline = "**offline model** (`provider: offline`): it shows the mechanism, not the world."
     return first_screen(
         alert,
-        *told,
-        loud
-        and f"**Loud: {loud}.** Many outcomes, and no better than chance: ask more of the prompt, or retire it.",
+        asked,
+        merged and f"**If you merge:** {merged}",
+        undo,
+        loud and f"**Loud: {loud}.** {no_better}",
         ready and f"**Worth reviving:** {ready}; a draft of its own sets `enabled: true`.",
-        "Measured on the **offline model** (`provider: offline`): it shows the mechanism, not the world."
-        if report.offline
-        else "",
+        f"Measured on the {offline}" if report.offline else "",
     )
 
 
 def _your_turn(report: Report) -> Section:
-    """What the person can do."""
     if report.disabled or report.revived:
         told = "merge it, or close it: the next report asks again only on new evidence."
     elif report.candidates:
@@ -176,10 +145,8 @@ def chart(title: str, values: Sequence[float], floor: float) -> str:
     low, high = min([*values, floor, 0.0]), max([*values, floor]) or 0.1
     low, high = math.floor(100 * low) / 100, math.ceil(100 * high) / 100  # a curve stays within its axis
     lines = (", ".join(f"{value:z.3f}" for value in row) for row in (values, [floor] * len(values)))
-    up = f'"reward" {low:.2f} --> {high:.2f}'
-    return xychart(
-        title, f'"oldest to newest" 1 --> {len(values)}', up, *(f"line [{line}]" for line in lines)
-    )
+    across, up = f'"oldest to newest" 1 --> {len(values)}', f'"reward" {low:.2f} --> {high:.2f}'
+    return xychart(title, across, up, *(f"line [{line}]" for line in lines))
 
 
 def _evidence(row: Agent, rule: Rule) -> str:
@@ -187,31 +154,26 @@ def _evidence(row: Agent, rule: Rule) -> str:
     measured, listed, unique = row.measured, row.listed, row.unique
     lines = [f"### {code(row.agent)}", ""]
     if measured is not None:
-        over = f"over its last {row.n} days ({measured.runs} runs)"
-        mean = sum(row.trend) / len(row.trend) if row.trend else None
-        what, shown = (
-            ("reward", row.rolling_avg_reward) if measured.useful_runs is not None else (WORTH, mean)
-        )
-        lines.append(
-            f"`{spark(row.trend)}` {what} {over}: mean **{_signed(shown)}**, floor {rule.reward_floor:+.3f}."
-        )
+        what, mean = "reward", row.rolling_avg_reward
+        if measured.useful_runs is None:
+            what, mean = WORTH, sum(row.trend) / len(row.trend) if row.trend else None
+        over = f"over its last {row.n} days ({measured.runs} runs): mean **{_figure(mean)}**"
+        lines.append(f"`{spark(row.trend)}` {what} {over}, floor {rule.reward_floor:+.3f}.")
         if len(row.trend) >= CURVE:
             lines += ["", chart(f"{row.agent}: reward and floor", row.trend, rule.reward_floor), ""]
         lines.append(f"- Judged by {BASES[measured.basis]}.")
         if measured.settled_reward is not None:
-            settled = f"{_signed(measured.settled_reward)}** ({_pct(measured.settled_share)} of its runs are settled)"
-            lines.append(f"- Settled reward: **{settled}.")
+            settled = f"({_pct(measured.settled_share)} of its runs are settled)"
+            lines.append(f"- Settled reward: **{_figure(measured.settled_reward)}** {settled}.")
         if measured.pass_rate is not None:
             empty = f"an empty answer passes {_pct(measured.empty_pass_rate)}"
             lines.append(f"- Passes {_pct(measured.pass_rate)} of its suite; {empty}.")
         if measured.lower_bound is not None:
-            lines.append(
-                f"- Lower 95 % bound of what it earns in shadow: **{_signed(measured.lower_bound)}**."
-            )
+            bound = _figure(measured.lower_bound)
+            lines.append(f"- Lower 95 % bound of what it earns in shadow: **{bound}**.")
         elif measured.odds is not None:
-            lines.append(
-                f"- Evidence that it does not earn the floor: {measured.odds:,.0f} to 1 since {measured.since}."
-            )
+            odds = f"{measured.odds:,.0f} to 1 since {measured.since}"
+            lines.append(f"- Evidence that it does not earn the floor: {odds}.")
         if measured.longest_silence is not None:
             lines.append(f"- Longest silence: {measured.longest_silence} days without a useful signal.")
     if unique is not None and unique.unique_share is not None:
@@ -241,11 +203,9 @@ def _table(report: Report, columns: Sequence[Column]) -> Iterator[Section]:
     titles = ["agent", "reward", "odds against", "passed (empty)", "days"]
     titles += ["settled", "longest silence", "unique signals", "hit rate (base)"]
     titles += [*(column.title for column in columns), "cost per useful signal"]
-    listed = report.agents[:MAX_ROWS]
-    rows = [_cells(row, columns) for row in listed]
-    named = [
-        [f"{own[0]}, {STATES[row.state]}", *own[1:_SHOWN]] for row, own in zip(listed, rows, strict=True)
-    ]
+    rows = [_cells(row, columns) for row in report.agents[:MAX_ROWS]]
+    states = (STATES[row.state] for row in report.agents)
+    named = [[f"{own[0]}, {state}", *own[1:_SHOWN]] for own, state in zip(rows, states, strict=False)]
     more = len(report.agents) - len(rows)
     told = f"\n\n_And {more} more agents, all in `{FORM.path}`._" if more else ""
     first = table(titles[:_SHOWN], named, right=_SHOWN - 1)
@@ -256,18 +216,16 @@ def _table(report: Report, columns: Sequence[Column]) -> Iterator[Section]:
 
 
 def _cells(row: Agent, columns: Sequence[Column]) -> list[str]:
-    hit = row.listed.hits if row.listed else None
-    found = row.columns or {}
+    hit, measured, found = row.listed.hits if row.listed else None, row.measured, row.columns or {}
+    passed, silence = (measured.pass_rate, measured.longest_silence) if measured else (None, None)
     return [
         cell(row.agent, 60),
-        _signed(row.rolling_avg_reward),
-        _odds(row.measured.odds if row.measured else None),
-        _passed(row),
+        _figure(row.rolling_avg_reward),
+        _figure(measured.odds if measured else None, "{:,.0f}:1"),
+        f"{_pct(passed)} ({_pct(measured.empty_pass_rate)})" if measured and passed is not None else "–",
         str(row.n),
-        _signed(row.measured.settled_reward if row.measured else None),
-        "–"
-        if row.measured is None or row.measured.longest_silence is None
-        else str(row.measured.longest_silence),
+        _figure(measured.settled_reward if measured else None),
+        _figure(silence, "{}"),
         _pct(row.unique.unique_share if row.unique else None),
         f"{_pct(hit.hit_rate)} ({_pct(hit.base_rate)})" if hit else "–",
         *(column.shown(found[column.name]) if found.get(column.name) else "–" for column in columns),
@@ -305,22 +263,12 @@ def _named(agents: Iterable[str]) -> str:
     return some([code(name) for name in agents], MAX_NAMES)
 
 
+def _figure(value: float | None, form: str = "{:+.3f}") -> str:
+    return "–" if value is None else form.format(value)
+
+
 def _pct(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f}\u00a0%"  # which no line break may part
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.3f}"
-
-
-def _odds(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}:1"
-
-
-def _passed(row: Agent) -> str:
-    if row.measured is None or row.measured.pass_rate is None:
-        return "–"
-    return f"{_pct(row.measured.pass_rate)} ({_pct(row.measured.empty_pass_rate)})"
+    return _figure(None if share is None else 100 * share, "{:.0f}\u00a0%")  # which no line break may part
 
 
 def _cost(row: Agent) -> str:

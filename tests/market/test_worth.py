@@ -6,7 +6,7 @@ from typing import Any
 
 from agents import market as worth
 from agents.market import SIGNALS
-from meta.worth.outcomes import Known
+from meta.worth.evidence import Known
 from telemetry.read.field import day_of
 from telemetry.reward import items
 

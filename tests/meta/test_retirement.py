@@ -19,7 +19,7 @@ from meta.publish.contents import check_body
 from meta.pulls.closed import prompt_of
 from meta.worth import assessment, evidence
 from meta.worth.assessment import Graded
-from meta.worth.outcomes import Known
+from meta.worth.evidence import Known
 from meta.worth.record import Agent, Hits, Listed, Measured, Report, Rule, Unique
 from meta.worth.report import FORM, REVIVAL, markdown, spark
 from telemetry import rollup

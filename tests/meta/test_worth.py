@@ -11,7 +11,7 @@ from agents.domain import signals_of, subject_and_event
 from agents.manifest import AgentSpec, Feed, Manifest, Signal
 from agents.sources.outcomes import load_outcomes
 from meta.worth.assessment import Graded, assess
-from meta.worth.outcomes import Known
+from meta.worth.evidence import Known
 from meta.worth.record import Agent
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
