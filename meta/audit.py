@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
 from telemetry.edge.files import DECISIONS, MANIFEST, PROMPTS, REPORTS, Repo
 from telemetry.edge.frozen import frozen
 
@@ -83,7 +84,6 @@ class State:
         return replace(self, commit="HEAD" if self.commit is None else f"{self.commit}^")
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest as plain data."""
         from telemetry.edge.records import load_yaml
 
         loaded: dict[str, Any] = load_yaml(self.read(MANIFEST) or b"{}")
@@ -123,15 +123,14 @@ def recorded(repo: Repo) -> list[Recorded]:
     for _, one, commits in found:
         for commit in commits:
             together[commit].append(one)
-    records = []
-    for path, one, commits in found:
-        told = []
-        for commit in commits:
-            beside = [other for other in together[commit] if other is not one and other.kind == one.kind]
-            faults = _faults(path, one, beside, State(repo, objects, commit))
-            told.append(Recorded(str(path), one, commit, tuple(faults)))
-        records.append(min(told, key=lambda record: len(record.faults)))
-    return records
+
+    def told(path: Path, one: Decision, commit: str | None) -> Recorded:
+        beside = [other for other in together[commit] if other is not one and other.kind == one.kind]
+        faults = _faults(path, one, beside, State(repo, objects, commit))
+        return Recorded(str(path), one, commit, tuple(faults))
+
+    each = ([told(path, one, commit) for commit in commits] for path, one, commits in found)
+    return [min(records, key=lambda record: len(record.faults)) for records in each]
 
 
 def _additions(root: Path) -> dict[str, list[str | None]]:
@@ -163,18 +162,21 @@ def _faults(path: Path, decision: Decision, beside: Sequence[Decision], then: St
     kept = {one.report_sha256 for one in (decision, *beside)}
     if report and then.sha256(report) not in kept:
         yield f"{report} is not the report it was based on"
-    if decision.decision in ("promote", "demote") and decision.verdict.get("verdict") != decision.decision:
-        yield f"its verdict is {decision.verdict.get('verdict')!r}, not {decision.decision!r}"
+    verdict = decision.verdict
+    if decision.decision in ("promote", "demote") and verdict.get("verdict") != decision.decision:
+        yield f"its verdict is {verdict.get('verdict')!r}, not {decision.decision!r}"
     if decision.kind == "ab_model":
-        agents, model = decision.verdict.get("agents") or (), decision.verdict.get("model")
+        agents, model, earlier = (
+            verdict.get("agents") or (),
+            verdict.get("model"),
+            verdict.get("model_before"),
+        )
         if then.models(agents) != {model} and model not in _each(beside, "model_before"):
             yield f"{MANIFEST} did not move {', '.join(agents)} to {model} with it"
-        earlier = decision.verdict.get("model_before")
         if not then.before().models(agents) <= {None, earlier} and earlier not in _each(beside, "model"):
-            yield f"{decision.verdict.get('model_before')} was not the model that was tested against"
-    if decision.decision in ("promote", "demote") and (
-        decision.kind != "ab_model" or "prompt" in decision.verdict
-    ):
+            yield f"{earlier} was not the model that was tested against"
+    of_text = decision.kind != "ab_model" or "prompt" in verdict
+    if decision.decision in ("promote", "demote") and of_text:
         prompt = _prompt(decision)
         made = "promoted" if decision.decision == "promote" else "restored"
         same = [one for one in beside if _prompt(one) == prompt]
@@ -226,26 +228,19 @@ def audit(repo: Repo) -> list[Finding]:
             findings.append(Finding(prompt, False, f"cannot be read: {problem}"))
             continue
         findings.append(_champion(prompt, live, sound, texts.origin(live)))
-    findings += [
-        Finding(spec.name, True, f"asks {spec.model} by {by}")
-        for spec in manifest.agents
-        if (by := _moved(spec.name, spec.model, sound))
-    ]
-    findings += [_disabled(spec.name, sound) for spec in manifest.agents if not spec.enabled]
-    return findings
+    for spec in manifest.agents:
+        if by := _moved(spec.name, spec.model, sound):
+            findings.append(Finding(spec.name, True, f"asks {spec.model} by {by}"))
+    return [*findings, *(_disabled(spec.name, sound) for spec in manifest.agents if not spec.enabled)]
 
 
 def _moved(agent: str, model: str | None, sound: Sequence[Recorded]) -> str:
     """The decision by which an agent asks its model; a person may name any other."""
-    moves = (one for one in sound if one.decision.kind == "ab_model")
-    return next(
-        (
-            one.path
-            for one in moves
-            if agent in one.decision.verdict["agents"] and one.decision.verdict["model"] == model
-        ),
-        "",
-    )
+    for one in sound:
+        verdict = one.decision.verdict
+        if one.decision.kind == "ab_model" and agent in verdict["agents"] and verdict["model"] == model:
+            return one.path
+    return ""
 
 
 def _champion(prompt: str, sha256: str, sound: Sequence[Recorded], origin: Origin | None) -> Finding:
@@ -261,11 +256,10 @@ def _champion(prompt: str, sha256: str, sound: Sequence[Recorded], origin: Origi
 
 
 def _disabled(agent: str, sound: Sequence[Recorded]) -> Finding:
-    for record in sound:  # the newest first
-        if record.decision.decision in ("disable", "revive") and record.decision.subject == agent:
-            if record.decision.decision == "revive":
-                break  # whatever switched it off before has been taken back
-            return Finding(agent, True, f"disabled by {record.path}")
+    own = (one for one in sound if one.decision.subject == agent)
+    last = next((one for one in own if one.decision.decision in ("disable", "revive")), None)
+    if last and last.decision.decision == "disable":  # a revival takes back whatever switched it off before
+        return Finding(agent, True, f"disabled by {last.path}")
     return Finding(agent, False, f"{MANIFEST} has enabled: false, but no decision says so")
 
 
@@ -299,7 +293,6 @@ def _what(decision: Decision) -> str:
 
 
 def parser() -> cli.Parser:
-    """The command line."""
     parse = cli.Parser(__doc__)
     parse.add_argument("--log", action="store_true", help="print the history of decisions")
     return parse
@@ -307,7 +300,6 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Audit the checkout, or tell its history."""
     _whole(repo)
     if args.log:
         rows = log(repo)
@@ -325,7 +317,6 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 def _whole(repo: Repo) -> None:
     """Refuse a history that was cut off: what brought the decisions is not in it."""
-    from telemetry.edge.errors import BadInput
     from telemetry.edge.git import GitRefused, git
 
     try:
@@ -333,9 +324,8 @@ def _whole(repo: Repo) -> None:
     except GitRefused:  # no repository at all: then there is no history to be cut off
         return
     if shallow and any((repo / DECISIONS).glob("*.json")):
-        raise BadInput(
-            "history is shallow: git fetch --unshallow (on GitHub: fetch-depth: 0), then audit again"
-        )
+        mend = "git fetch --unshallow (on GitHub: fetch-depth: 0)"
+        raise BadInput(f"history is shallow: {mend}, then audit again")
 
 
 def _lines(row: Mapping[str, Any]) -> Iterator[str]:

@@ -18,7 +18,6 @@ from telemetry.edge.text import code
 
 
 def parser() -> cli.Parser:
-    """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("action", choices=["check", "apply"])
     flags.add_argument("handover", type=Path, metavar="DIR", help="the change.patch to judge")
@@ -28,7 +27,6 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Judge, say so, and apply when asked and allowed."""
     kind = kinds.kind(args.kind)
     from meta.publish import judge
 

@@ -22,44 +22,37 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH, Repo
 from telemetry.edge.text import code
 
-# What a workflow may pass on, by hand or from its shards, and the only form in which it reaches a command line.
+# What a workflow may pass on, by hand or from its shards; the only form in which it reaches a command line; its help.
 OPTIONS = {
-    "prompt": re.compile(r"[A-Za-z0-9_./-]{1,120}"),
-    "model": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}"),
-    "goal": re.compile(r"better|cheaper"),
-    "max_usd": re.compile(r"[0-9]{1,6}(\.[0-9]{1,4})?"),
-    "merge": re.compile(r"[A-Za-z0-9_./-]{1,120}"),
-    "trials": re.compile(r"[1-9][0-9]{0,2}"),
-    "allow": re.compile(r"cost"),
+    "prompt": (r"[A-Za-z0-9_./-]{1,120}", None, "only this prompt"),
+    "model": (r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}", None, "compare this model with those asked now"),
+    "goal": (r"better|cheaper", None, "better, or cheaper and not worse"),
+    "max_usd": (r"[0-9]{1,6}(\.[0-9]{1,4})?", None, "spend at most this; empty: the manifest's budget"),
+    "merge": (r"[A-Za-z0-9_./-]{1,120}", "DIR", "sum up the shards in DIR"),
+    "trials": (r"[1-9][0-9]{0,2}", "K", "rounds tonight"),
+    "allow": (r"cost", "NAME", "in spite of this guardrail"),
 }
 
 
 def parser() -> cli.Parser:
-    """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("action", choices=["produce", "pack"])
     flags.add_argument("--kind", required=True, help="kind of change: " + kinds.names())
     out = SCRATCH / "handover"
     flags.add_argument("--out", type=Path, default=out, metavar="DIR", help="the hand-over")
-    flags.add_argument("--prompt", default="", help="produce: only this prompt")
-    flags.add_argument("--model", default="", help="produce: compare this model with those asked now")
-    flags.add_argument("--goal", default="", help="produce: better, or cheaper and not worse")
-    budget = "produce: spend at most this; empty: the manifest's budget"
-    flags.add_argument("--max-usd", default="", help=budget)
-    flags.add_argument("--merge", default="", metavar="DIR", help="produce: sum up the shards in DIR")
-    flags.add_argument("--trials", default="", metavar="K", help="produce: rounds tonight")
-    flags.add_argument("--allow", default="", metavar="NAME", help="produce: in spite of this guardrail")
+    for name, (_, metavar, told) in OPTIONS.items():
+        flags.add_argument(_flag(name), default="", metavar=metavar, help=f"produce: {told}")
     return flags
+
+
+def _flag(option: str) -> str:
+    return f"--{option.replace('_', '-')}"
 
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Run and pack, and say what happened where a person looks: the log and the job summary."""
     form, root = kinds.kind(args.kind), repo.root.resolve()
-    from meta.publish.judge import (  # before the script runs: it may rewrite what packs its change
-        hand_report,
-        pack,
-    )
+    from meta.publish import judge  # before the script runs: it may rewrite what packs its change
 
     exit_code, told = cli.OK, ""
     paths: tuple[str, ...] = ()
@@ -67,10 +60,10 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         if args.action == "produce":
             exit_code, told = _produce(form, root, {name: getattr(args, name) for name in OPTIONS})
         if not told:
-            paths = pack(form, root, args.out)
+            paths = judge.pack(form, root, args.out)
             handed = f"Handed over for publishing: {len(paths)} file(s)."
             told = handed if paths else "Nothing to propose: no file changed."
-        reported = not paths and exit_code == cli.OK and hand_report(form, root, args.out)
+        reported = not paths and exit_code == cli.OK and judge.hand_report(form, root, args.out)
     except BadInput as problem:
         job_summary(f"### {form.title}\n\nNothing is proposed: {code(str(problem), None)}")
         raise
@@ -96,26 +89,24 @@ def _produce(form: kinds.Kind, root: Path, given: Mapping[str, str]) -> tuple[in
     return cli.OK, ""
 
 
-def _checked(form: kinds.Kind, given: Mapping[str, str]) -> dict[str, str]:
-    """The options that were given, each in its plain form and known to the kind."""
+def _checked(form: kinds.Kind, given: Mapping[str, str]) -> list[str]:
+    """The options that were given as flags, each in its plain form and known to the kind."""
     options = {name: value for name, value in given.items() if value}
     for name, value in options.items():
-        flag = f"--{name.replace('_', '-')}"
         if name not in form.options:
-            raise BadInput(f"{flag}: {form.name} does not take it")
-        if not OPTIONS[name].fullmatch(value):
-            raise BadInput(f"{flag} {value[:80]!r}: not of the form {OPTIONS[name].pattern}")
-    return options
+            raise BadInput(f"{_flag(name)}: {form.name} does not take it")
+        if not re.fullmatch(OPTIONS[name][0], value):
+            raise BadInput(f"{_flag(name)} {value[:80]!r}: not of the form {OPTIONS[name][0]}")
+    return [f"{_flag(name)}={value}" for name, value in options.items()]
 
 
-def _run(form: kinds.Kind, root: Path, options: Mapping[str, str]) -> tuple[int, dict[str, str]]:
+def _run(form: kinds.Kind, root: Path, flags: Sequence[str]) -> tuple[int, dict[str, str]]:
     """Run the kind's script, and first what it needs, in the checkout: exit code and step outputs."""
     import subprocess
     import tempfile
 
     from meta.publish import leavings
 
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     env = {name: value for name, value in os.environ.items() if value or not name.startswith("OPENAI_")}
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "output"

@@ -17,7 +17,6 @@ from telemetry.edge.files import Repo
 
 
 def parser() -> cli.Parser:
-    """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("--dry-run", action="store_true", help="print it; change nothing, tell nobody")
     return flags
@@ -25,7 +24,6 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Gather, publish, tell."""
     from eval.ledger.provenance import history
     from meta.pulls import morning
     from meta.pulls.hub import from_environment

@@ -11,6 +11,7 @@ from meta.publish import kinds
 from meta.pulls.settings import ALLOW, SECRETS, linked
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary
+from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 
 
@@ -59,7 +60,6 @@ def _standing(kind: kinds.Kind) -> Mapping[str, Any] | None:
     """The open pull request of the kind, if GitHub says."""
     from meta.pulls.hub import HubRefused, from_environment
     from meta.pulls.settle import opened
-    from telemetry.edge.errors import BadInput
 
     try:
         return opened(from_environment(), kind)
@@ -68,7 +68,6 @@ def _standing(kind: kinds.Kind) -> Mapping[str, Any] | None:
 
 
 def parser() -> cli.Parser:
-    """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("--kind", required=True, help="kind of change: " + kinds.names())
     return flags
@@ -76,7 +75,6 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, _repo: Repo) -> int:
-    """Tell it in the log and in the job summary."""
     kind = kinds.kind(args.kind)
     told = outcome(kind, os.environ, _standing(kind) if os.environ.get("PR_OUTCOME") == "failure" else None)
     job_summary(told)

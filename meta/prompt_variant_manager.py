@@ -36,8 +36,7 @@ class _Command(argparse.ArgumentParser):
 
 
 def parser() -> cli.Parser:
-    """The command line."""
-    parser = cli.Parser(__doc__, prog="python -m meta.prompt_variant_manager")
+    parser = cli.Parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Command)
     commands.add_parser("list", help="champion, challengers, hashes, lineage, last verdict")
     ensure = commands.add_parser("ensure", help="make A, B and champion exist")
@@ -50,9 +49,8 @@ def parser() -> cli.Parser:
     add.add_argument("file", type=Path, metavar="FILE")
     add.add_argument("--prompt", required=True, help="prompt file it competes for")
     add.add_argument("--name", help="its name (default: the next letter)")
-    add.add_argument(
-        "--from", dest="made_from", metavar="NAME", help="the variant it was made from (champion)"
-    )
+    made_from = "the variant it was made from (champion)"
+    add.add_argument("--from", dest="made_from", metavar="NAME", help=made_from)
     add.add_argument("--author", default="", help="a person, or the model that wrote it")
     add.add_argument("--reason", default="", help="why it may be better")
     rules = commands.add_parser("rules", help="the keys that a `rules` block may set, by analyst")
@@ -66,14 +64,12 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Run one command."""
     run = {"list": _list, "ensure": _ensure, "diff": _diff, "add": _add, "rules": _rules}[args.command]
     cli.tell(args, *run(repo, args))
     return cli.OK
 
 
 def prompts(repo: Repo) -> list[str]:
-    """Every prompt file of a checkout."""
     return sorted(str(PROMPTS / file.name) for file in (repo / PROMPTS).glob("*.md"))
 
 
@@ -124,10 +120,9 @@ def _diff(repo: Repo, args: argparse.Namespace) -> tuple[Any, str]:
 
     texts = Variants(repo, args.prompt)
     champion = texts.champion()
+    others = texts.challengers()[0]
     if args.variant:
         others = [Variant(champion.prompt, args.variant, texts.text(args.variant))]
-    else:
-        others = texts.challengers()[0]
     diffs = {one.name: unified(champion.text, one.text, one.called, context=2) for one in others}
     return diffs, "\n".join(diffs.values()) or f"{champion.prompt}: no challenger differs from the champion"
 

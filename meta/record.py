@@ -43,16 +43,6 @@ def bounds(repo: Repo, kind: kinds.Kind, started: str, branch: str) -> Bounds:
     return Bounds(start, datetime.now(UTC), agents, frozenset(kind.sources), branch)
 
 
-def checked(folder: Path, within: Bounds) -> dict[str, Checked]:
-    """The logs of the hand-over, each with what of it is taken."""
-    from telemetry.branch import segments
-
-    return {
-        log: segments.checked(log, segments.read_bounded(folder / f"{log}.jsonl"), within)
-        for log in segments.LOGS
-    }
-
-
 def record(repo: Repo, logs: Mapping[str, Checked], run: str) -> list[str]:
     """Push what was taken, one segment a log; the paths of those that were not there yet."""
     from telemetry.branch import segments
@@ -77,7 +67,6 @@ def foreign_branch(ref: str, default: str) -> str:
 
 
 def parser() -> cli.Parser:
-    """The command line."""
     flags = cli.Parser(__doc__)
     flags.add_argument("folder", type=Path, metavar="DIR", help="events.jsonl and history.jsonl, as packed")
     flags.add_argument("--kind", required=True, help="kind of the run: " + kinds.names())
@@ -89,11 +78,13 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    """Check, push, and say so where a person looks."""
+    from telemetry.branch import segments
+
     kind = kinds.kind(args.kind)
     try:
         within = bounds(repo, kind, args.started, foreign_branch(args.ref, args.default_branch))
-        logs = checked(args.folder, within)
+        given = {log: segments.read_bounded(args.folder / f"{log}.jsonl") for log in segments.LOGS}
+        logs = {log: segments.checked(log, raw, within) for log, raw in given.items()}
         told = [line for log, one in logs.items() for line in one.told(log)]
         taken = sum(one.taken for one in logs.values())
         if taken:

@@ -39,7 +39,8 @@ def challenger(verdict: Mapping[str, Any], sha256: str | None = None) -> str:
 
 def effect(verdict: Mapping[str, Any]) -> str:
     """By how much, with its interval."""
-    change, low, high = (_points(verdict.get(name)) for name in ("effect", "ci_low", "ci_high"))
+    found = (verdict.get(name) for name in ("effect", "ci_low", "ci_high"))
+    change, low, high = (points(one) if isinstance(one, int | float) else "" for one in found)
     if change:
         return f"{change} points ({low} .. {high})" if low and high else f"{change} points"
     reward = verdict.get("rolling_avg_reward")
@@ -59,7 +60,3 @@ def evidence(verdict: Mapping[str, Any]) -> str:
 
 def _stem(row: Mapping[str, Any]) -> str:
     return str(row.get("champion_model") or PurePosixPath(str(row.get("prompt") or "?")).stem)
-
-
-def _points(value: object) -> str:
-    return points(value) if isinstance(value, int | float) else ""
