@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
-from eval.ab.rounds import Archive, Case
+from eval.ab.record import short
+from eval.ab.rounds import Archive, Case, Match, Rules
 from telemetry import logger
 from telemetry.edge.files import EVENTS, SEALED, Repo
 from telemetry.edge.frozen import frozen
@@ -114,3 +115,17 @@ def gathered(
     ).fetchall()
     in_order = {pair: sorted(found, key=lambda turn: turn.place) for pair, found in turns.items()}
     return Evidence(in_order, {(agent, case): mean for agent, case, mean in known}, frozenset(logged))
+
+
+def curve(turns: Iterable[Turn], cases: Mapping[Case, str], rules: Rules) -> list[float]:
+    """Odds against "not better" after each pair; `cases` are all that the comparison was announced with, by family.
+
+    The last one is the verdict's, digit by digit, where every round is on record: a model that answers the same
+    question always alike is asked once, and its further rounds are weighed without being logged.
+    """
+    match = Match(list(cases), replace(rules, family=cases.__getitem__))
+    found = []
+    for turn in turns:
+        match.add(turn.case, turn.champion, turn.challenger)
+        found.append(short(match.test.e_value))
+    return found

@@ -1,13 +1,17 @@
-"""How the figures of a comparison read, in reports, on pages and in the log: in points, as odds, as a line. Pure."""
+"""How a comparison reads, in reports, on pages and in the log: figures in words, tables, what is folded. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from eval.ab.record import Arm, Spend
-from telemetry.edge.text import cell, code
+from eval.ab.record import AgentChange, Arm, Flip, Spend
+from telemetry.edge.text import Section, cell, code, details, fenced, table
+
+MAX_FLIPS = 40  # of each kind, in a body; the report has all
+MAX_DIFF = 12_000
+SIDES = ("champion", "challenger")
 
 MOST_ODDS = 1_000_000  # beyond it, digits say nothing more
 SEEN_ONLY = 0.03  # a gain on practice cases from which it is told that unseen ones do not bear it out
@@ -104,3 +108,54 @@ def circumstances(spend: Spend, about: Mapping[str, Any]) -> str:
     if commit := about.get("git_commit"):
         parts.append(f"commit {code(commit[:7])}" + (" (dirty)" if about.get("git_dirty") else ""))
     return ", ".join(parts) + "."
+
+
+def by_agent(agents: Mapping[str, AgentChange], confidence: float) -> str:
+    """What a change does to each agent; first what a telephone shows of it."""
+    titles = ["agent", "points", f"{percent(confidence)} interval", "cases", "passed", "mean score"]
+    rows = [
+        [
+            *(cell(agent), f"**{points(one.difference)}**", bounds(one.ci_low, one.ci_high), str(one.cases)),
+            f"{one.passed_champion:.1%} → {one.passed_challenger:.1%}",
+            f"{one.champion:.1%} → {one.challenger:.1%}",
+        ]
+        for agent, one in agents.items()
+    ]
+    return table(titles, rows)
+
+
+def diff_section(name: str, diff: str, worth: int, what: str = "Prompt") -> Section:
+    """What changes in a text, folded."""
+    lines = diff.splitlines()
+    added, gone = (sum(line[:1] == mark and line[:3] != 3 * mark for line in lines) for mark in "+-")
+    change = f"{what} diff of {name} (+{added} -{gone} lines)"
+    return Section(details(change, fenced(diff, "diff", MAX_DIFF)), worth, f"the diff of {name}")
+
+
+def flips_section(title: str, flips: Sequence[Flip], worth: int, arms: Sequence[str] = SIDES) -> Section:
+    """Cases that changed sides, with what both arms said, folded."""
+    if not flips:
+        return Section("")
+    told = f"{len(flips)} {title}" if len(flips) > 1 else title.replace("cases", "case", 1)
+    return Section(details(f"The {told}", flips_table(flips, arms)), worth, f"the {title}")
+
+
+def flips_table(flips: Sequence[Flip], arms: Sequence[str] = SIDES) -> str:
+    """The same, open."""
+    rows = [
+        [
+            code(flip.case, 60),
+            said(flip.why or flip.expected, 160),
+            *(f"{arm.score:.2f} {said(arm.output_preview, 160)}" for arm in (flip.champion, flip.challenger)),
+        ]
+        for flip in flips[:MAX_FLIPS]
+    ]
+    more = f"\n\n… and {len(flips) - MAX_FLIPS} more in the report." if len(flips) > MAX_FLIPS else ""
+    return table(["case", "what was wrong", *arms], rows) + more
+
+
+def how_decided(facts: Iterable[str], command: str, about: Mapping[str, Any]) -> str:
+    """The rule in a few sentences, and what to type to get the same again, folded."""
+    checkout = f"git checkout {about['git_commit']}\n" if about.get("git_commit") else ""
+    text = "\n".join(f"- {fact}" for fact in facts) + "\n\n" + fenced(checkout + command, "sh")
+    return details("How this was decided, and how to reproduce it", text)

@@ -24,36 +24,10 @@ from telemetry.logger import SCORING_VERSION
 
 # What a line of history keeps of a comparison beside its prompt and its spend.
 KEPT: Final = (
-    *(
-        "pair",
-        "variant",
-        "sha256",
-        "model",
-        "model_asked",
-        "model_answered",
-        "verdict",
-        "promoted",
-        "reason",
-        "effect",
-        "ci_low",
-        "ci_high",
-    ),
-    *(
-        "confidence",
-        "families",
-        "family_low",
-        "family_high",
-        "e_value",
-        "rounds",
-        "finished",
-        "cases_used",
-        "cases_available",
-        "wins",
-        "ties",
-        "losses",
-    ),
+    *("pair", "variant", "sha256", "model", "model_asked", "model_answered", "verdict", "promoted", "reason"),
+    *("effect", "ci_low", "ci_high", "confidence", "families", "family_low", "family_high", "e_value"),
+    *("rounds", "finished", "cases_used", "cases_available", "wins", "ties", "losses"),
 )
-
 LOST: Final = "lost"
 Text = tuple[str, str]  # a prompt and the hash of one text for it
 

@@ -235,3 +235,13 @@ class Report:
     def winners(self) -> list[tuple[Test, Arm]]:
         """What is promoted."""
         return [(test, arm) for test, arm in self.arms if arm.promoted]
+
+
+def rounded(value: float) -> float:
+    """As the report keeps it."""
+    return round(value, 6) + 0.0  # no -0.0
+
+
+def short(value: float) -> float:
+    """The same of an e-value or a cost: six digits, wherever they stand."""
+    return float(f"{value:.6g}")

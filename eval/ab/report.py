@@ -12,6 +12,7 @@ from typing import Any
 from agents.texts.variants import Origin
 from eval.ab import plan, record
 from eval.ab.guardrails import by_agents, cost_per_case, guardrails, p95, success_rate
+from eval.ab.record import rounded, short
 from eval.ab.rounds import Result
 from eval.ab.run import Board, Comparison, Pair, mean_score
 from eval.ab.sequential import LOWER_SHARE, interval
@@ -25,6 +26,17 @@ from telemetry.read.intervals import wilson
 def found(board: Board, origins: Mapping[str, Origin]) -> tuple[record.Test, ...]:
     """One entry per prompt, in order; `origins` says by hash where a text came from."""
     return tuple(_test(test, board, origins) for test in board.plan.tests)
+
+
+def spend_of(trials: Sequence[Trial], max_usd: float | None) -> record.Spend:
+    """What these trials took; every attempt is a call."""
+    return record.Spend(
+        trials=len(trials),
+        trials_resumed=sum(trial.resumed for trial in trials),
+        calls=sum(turn.get("attempts", 1) for trial in trials for turn in trial.turns),
+        cost_usd=total_cost(trials),
+        max_usd=max_usd,
+    )
 
 
 def total_cost(trials: Sequence[Trial]) -> float | None:
@@ -78,8 +90,7 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
     checks = guardrails(pairs, len(one.lost), board.plan.settings, attempted, one.test.margin)
     seen = seen_in([*champion, *challenger])
     verdict, reason = _verdict(one, board, result, champion, challenger, checks)
-    signs = [pair.difference for pair in pairs]
-    wins, losses = sum(d > 1e-9 for d in signs), sum(d < -1e-9 for d in signs)
+    wins, ties, losses = wins_ties_losses(pairs)
     rate = wilson(wins, wins + losses)
     variant = one.arm.variant
     return record.Arm(
@@ -97,7 +108,7 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         e_value=short(result.e_value),
         e_needed=short(1 / (one.test.alpha * LOWER_SHARE)),
         wins=wins,
-        ties=len(signs) - wins - losses,
+        ties=ties,
         losses=losses,
         win_rate=None if rate is None else rounded(wins / (wins + losses)),
         win_rate_low=None if rate is None else rounded(rate[0]),
@@ -150,22 +161,13 @@ def _verdict(
     checks: Sequence[record.Guardrail],
 ) -> tuple[str, str]:
     """The verdict of the rule, unless an outage, unreadable answers or a guardrail speak against it."""
-    settings, both = board.plan.settings, [*champion, *challenger]
-    failed = _share(both, lambda trial: not trial.counted)
-    unreadable = min(_share(arm, lambda trial: trial.error_kind == "parse") for arm in (champion, challenger))
+    settings = board.plan.settings
     undecided = result.verdict in ("continue", "inconclusive")
-    if failed > record.MAX_LOST:
-        return "inconclusive", f"{failed:.0%} of the calls failed, at most {record.MAX_LOST:.0%} may"
-    if unreadable > record.MAX_UNREADABLE:
-        return (
-            "inconclusive",
-            f"{unreadable:.0%} of the answers of both arms could not be read: is it the right model?",
-        )
+    if outage := unanswered(champion, challenger):
+        return "inconclusive", outage
     if one.unpriced and undecided:
-        return (
-            "inconclusive",
-            "what it costs is not known, so nobody can say that it is cheaper: give its price",
-        )
+        unknown = "what it costs is not known, so nobody can say that it is cheaper: give its price"
+        return "inconclusive", unknown
     if board.stopped and undecided:
         return "inconclusive", "the run stopped early; run it again to go on"
     if settings.split != "holdout" and not undecided:
@@ -178,6 +180,24 @@ def _verdict(
     if failing:
         return "blocked", f"{one.match.rules.claim}, but {'; '.join(failing)}"
     return "promote", f"{one.match.rules.claim}, beyond reasonable doubt"
+
+
+def unanswered(champion: Sequence[Trial], challenger: Sequence[Trial]) -> str:
+    """Why these trials say nothing, if too many calls failed or neither arm could be read."""
+    failed = _share([*champion, *challenger], lambda trial: not trial.counted)
+    unreadable = min(_share(arm, lambda trial: trial.error_kind == "parse") for arm in (champion, challenger))
+    if failed > record.MAX_LOST:
+        return f"{failed:.0%} of the calls failed, at most {record.MAX_LOST:.0%} may"
+    if unreadable > record.MAX_UNREADABLE:
+        return f"{unreadable:.0%} of the answers of both arms could not be read: is it the right model?"
+    return ""
+
+
+def wins_ties_losses(pairs: Sequence[Pair]) -> tuple[int, int, int]:
+    """Of the challenger, case by case."""
+    signs = [pair.difference for pair in pairs]
+    wins, losses = sum(d > 1e-9 for d in signs), sum(d < -1e-9 for d in signs)
+    return wins, len(signs) - wins - losses, losses
 
 
 def _share(trials: Sequence[Trial], of: Callable[[Trial], bool]) -> float:
@@ -280,13 +300,3 @@ def text_diff(champion: str, challenger: str, name: str) -> str:
     """What changes from one text to the other, fit to be shown."""
     texts = champion.splitlines(), challenger.splitlines()
     return redact("\n".join(difflib.unified_diff(*texts, "champion", name, n=2, lineterm="")))
-
-
-def rounded(value: float) -> float:
-    """As the report keeps it."""
-    return round(value, 6) + 0.0  # no -0.0
-
-
-def short(value: float) -> float:
-    """An e-value as the report keeps it."""
-    return float(f"{value:.6g}")

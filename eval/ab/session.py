@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections import deque
@@ -23,9 +22,9 @@ from eval.ab.body import FORM, MODEL_FORM, body, parts
 from eval.ab.carry_out import carry_out, finish_pending, promotion
 from eval.ab.memory import Memory, compared, kept
 from eval.ab.plan import ONLY_ONE, Plan, make_plan
-from eval.ab.record import SCHEMA_VERSION, Report, Settings, Spend
+from eval.ab.record import SCHEMA_VERSION, Report, Settings
 from eval.ab.run import Board, finish, merge, run
-from eval.ledger.provenance import GitState, history_row, model_identity, replay_metadata, seen_in
+from eval.ledger.provenance import GitState, history_row, model_identity, replay_metadata, run_url, seen_in
 from eval.trials.journal import Journal
 from eval.trials.results import unread
 from eval.trials.shards import journal_file, read_shards
@@ -206,13 +205,6 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
         run_type="ab_test",
         **run_url(),
     )
-    spend = Spend(
-        trials=len(taken),
-        trials_resumed=sum(trial.resumed for trial in taken),
-        calls=sum(turn.get("attempts", 1) for trial in taken for turn in trial.turns),
-        cost_usd=ab_report.total_cost(taken),
-        max_usd=asked(night, manifest).max_usd,
-    )
     return Report(
         schema_version=SCHEMA_VERSION,
         generated_at=metadata["generated_at"],
@@ -220,7 +212,7 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
         stop_reason=board.stopped,
         promoted=tuple(test.changes for test in tests if test.promoted),
         settings=plan.settings,
-        spend=spend,
+        spend=ab_report.spend_of(taken, asked(night, manifest).max_usd),
         command=_command(plan),
         problems=(*plan.problems, *filter(None, [unread(taken)])),
         tests=tests,
@@ -231,45 +223,24 @@ def _report(night: Night, manifest: Manifest, board: Board, git: GitState) -> Re
 def _command(plan: Plan) -> str:
     """What to type to get the same run again."""
     settings = plan.settings
-    words = ["python", "-m", "eval.ab_testing"]
     models = dict.fromkeys(arm.model for arm in plan.arms if arm.model)
-    texts = [test.prompt for test in plan.tests if test.arms and test.prompt]
+    texts = dict.fromkeys(test.prompt for test in plan.tests if test.arms and test.prompt)
     both = dict.fromkeys(
         arm.variant.name for test in plan.tests if test.prompt for arm in test.arms if arm.model
     )
-    asked = models if both or not texts else ()
-    for flag, values in (("--prompt", dict.fromkeys(texts)), ("--model", asked), ("--variant", both)):
-        for value in values:
-            words += [flag, value]
+    said: list[tuple[str, object]] = [("--prompt", one) for one in texts]
+    said += [("--model", one) for one in models if both or not texts]
+    said += [("--variant", one) for one in both]
     if any(test.margin for test in plan.tests):
-        words += ["--goal", settings.goal, "--margin", f"{settings.margin:g}"]
-    words += [
-        "--trials",
-        str(settings.trials),
-        "--rounds",
-        str(settings.rounds),
-        "--alpha",
-        f"{settings.alpha:g}",
-    ]
-    words += ["--min-effect", f"{settings.min_effect:g}", "--seed", str(settings.seed)]
-    if settings.split != "holdout":
-        words += ["--split", settings.split]
-    for word in settings.allow:
-        words += ["--allow", word]
-    if settings.against:
-        words += ["--against", settings.against]
-    if settings.offline_noise:
-        words += ["--offline-noise", f"{settings.offline_noise:g}"]
-    return shlex.join([*words, "--force"])
-
-
-def run_url() -> dict[str, str]:
-    """Where this run's log is, if GitHub runs it."""
-    parts = ("SERVER_URL", "REPOSITORY", "RUN_ID")
-    server, name, run = (os.environ.get(f"GITHUB_{part}", "") for part in parts)
-    if not (server and name and run.isdigit()):
-        return {}
-    return {"run_id": run, "run_url": f"{server}/{name}/actions/runs/{run}"}
+        said += [("--goal", settings.goal), ("--margin", f"{settings.margin:g}")]
+    said += [("--trials", settings.trials), ("--rounds", settings.rounds), ("--alpha", f"{settings.alpha:g}")]
+    said += [("--min-effect", f"{settings.min_effect:g}"), ("--seed", settings.seed)]
+    said += [("--split", settings.split)] if settings.split != "holdout" else []
+    said += [("--allow", word) for word in settings.allow]
+    said += [("--against", settings.against)] if settings.against else []
+    said += [("--offline-noise", f"{settings.offline_noise:g}")] if settings.offline_noise else []
+    words = (str(word) for flag in said for word in flag)
+    return shlex.join(["python", "-m", "eval.ab_testing", *words, "--force"])
 
 
 def _remembered(repo: Repo, report: Report, board: Board) -> dict[str, Any] | None:

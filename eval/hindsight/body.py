@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from eval.ab.figures import bounds, circumstances, points, ruler
-from eval.ab.folds import by_agent, diff_section, flips_section
+from eval.ab.figures import (
+    bounds,
+    by_agent,
+    circumstances,
+    diff_section,
+    flips_section,
+    how_decided,
+    points,
+    ruler,
+)
 from eval.hindsight.record import Report, Tested
 from eval.hindsight.run import ARMS
 from eval.ledger.report import Form
 from telemetry.edge.files import REPORTS
-from telemetry.edge.text import Section, cell, code, details, fenced, first_screen, fitting
+from telemetry.edge.text import Section, cell, code, first_screen, fitting
 
 YOUR_TURN = (
     "**Your turn:** merge it, or close it: then the text stays, and is asked about again when half as many cases more "
@@ -83,7 +91,7 @@ def _all(report: Report) -> str:
 
 
 def _method(report: Report) -> str:
-    settings, about = report.settings, report.metadata
+    settings = report.settings
     facts = [
         f"Promotions of the last {settings.days} days whose text is live, against the text they replaced, on cases "
         "dated after the promotion (or added after it, by git): neither text was made or chosen with them.",
@@ -91,9 +99,7 @@ def _method(report: Report) -> str:
         f"{settings.least} cases on a mean of 0 or less demotes; what stands is looked at again when half as many "
         "cases more have come in. A promotion had to be proven; taking one back does not: read the interval.",
     ]
-    checkout = f"git checkout {about['git_commit']}\n" if about.get("git_commit") else ""
-    text = "\n".join(f"- {fact}" for fact in facts) + "\n\n" + fenced(checkout + report.command, "sh")
-    return details("How this was decided, and how to reproduce it", text)
+    return how_decided(facts, report.command, report.metadata)
 
 
 _SCHEMA = Path(__file__).parents[1] / "backtest_report.schema.json"

@@ -9,12 +9,11 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from statistics import fmean
 
 from agents.llm_client import ModelOptions
 from agents.model.call import Model
-from eval.ab.record import MAX_LOST, MAX_UNREADABLE
-from eval.ab.report import changes_by_agent, flips, rounded, text_diff, total_cost
+from eval.ab.record import rounded
+from eval.ab.report import changes_by_agent, flips, text_diff, total_cost, unanswered, wins_ties_losses
 from eval.ab.rounds import PASSES, weights_of
 from eval.ab.run import Pair
 from eval.ab.sequential import interval
@@ -96,9 +95,8 @@ def tested(promotion: Promotion, played: Played, least: int) -> Tested:
         if all(answers[unit.key])
     ]
     mean, (low, high) = judged(pairs)
-    verdict, reason = _verdict(promotion, pairs, own, mean, played.stopped, least)
-    signs = [pair.difference for pair in pairs]
-    wins, losses = sum(d > 1e-9 for d in signs), sum(d < -1e-9 for d in signs)
+    verdict, reason = _verdict(len(pairs), mean, unanswered(*own), played.stopped, least)
+    wins, ties, losses = wins_ties_losses(pairs)
     promised = promotion.decision.verdict.get("effect")
     return Tested(
         prompt=promotion.prompt,
@@ -115,7 +113,7 @@ def tested(promotion: Promotion, played: Played, least: int) -> Tested:
         ci_low=rounded(low),
         ci_high=rounded(high),
         wins=wins,
-        ties=len(signs) - wins - losses,
+        ties=ties,
         losses=losses,
         cases_used=len(pairs),
         cases_available=len(promotion.units),
@@ -139,25 +137,13 @@ def judged(pairs: Sequence[Pair]) -> tuple[float, tuple[float, float]]:
     return mean, interval(bounded, weights=[pair.weight for pair in pairs])
 
 
-def _verdict(
-    promotion: Promotion,
-    pairs: Sequence[Pair],
-    own: tuple[list[Trial], list[Trial]],
-    mean: float,
-    stopped: str,
-    least: int,
-) -> tuple[Verdict, str]:
-    both = [*own[0], *own[1]]
-    failed = fmean(not trial.counted for trial in both) if both else 1.0
-    unreadable = min(fmean(trial.error_kind == "parse" for trial in arm) if arm else 0.0 for arm in own)
+def _verdict(cases: int, mean: float, outage: str, stopped: str, least: int) -> tuple[Verdict, str]:
     if stopped:
         return "inconclusive", "the run stopped early; run it again to go on"
-    if failed > MAX_LOST:
-        return "inconclusive", f"{failed:.0%} of the calls failed, at most {MAX_LOST:.0%} may"
-    if unreadable > MAX_UNREADABLE:
-        return "inconclusive", f"{unreadable:.0%} of the answers to both texts could not be read"
-    if len(pairs) < least:
-        return "inconclusive", f"{len(pairs)} cases were answered, {least} are needed"
+    if outage:
+        return "inconclusive", outage
+    if cases < least:
+        return "inconclusive", f"{cases} cases were answered, {least} are needed"
     if mean <= 1e-9:
-        return "demote", f"no better than what it replaced on {len(pairs)} cases that came in since"
-    return "stands", f"still better on {len(pairs)} cases that came in since"
+        return "demote", f"no better than what it replaced on {cases} cases that came in since"
+    return "stands", f"still better on {cases} cases that came in since"

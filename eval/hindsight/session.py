@@ -13,15 +13,21 @@ from agents.llm_client import ModelOptions
 from agents.manifest import Manifest, load_manifest
 from agents.texts.variants import prompt_file
 from eval.ab.carry_out import carry_out, finish_pending, pending
-from eval.ab.record import Spend
-from eval.ab.report import total_cost
-from eval.ab.session import run_url
+from eval.ab.report import spend_of
 from eval.hindsight.body import FORM
 from eval.hindsight.plan import Plan, make_plan
 from eval.hindsight.record import SCHEMA_VERSION, Report, Settings, Tested
 from eval.hindsight.run import Played, passes, run, tested
 from eval.ledger.decisions import Decision
-from eval.ledger.provenance import GitState, history, history_row, model_identity, replay_metadata, seen_in
+from eval.ledger.provenance import (
+    GitState,
+    history,
+    history_row,
+    model_identity,
+    replay_metadata,
+    run_url,
+    seen_in,
+)
 from eval.trials.journal import Journal
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import SCRATCH, Repo
@@ -114,13 +120,6 @@ def _report(plan: Plan, played: Played, ask: ModelOptions, git: GitState, prompt
         run_type="backtest",
         **run_url(),
     )
-    spend = Spend(
-        trials=len(played.trials),
-        trials_resumed=sum(trial.resumed for trial in played.trials),
-        calls=sum(len(trial.turns) for trial in played.trials),
-        cost_usd=total_cost(played.trials),
-        max_usd=ask.max_usd,
-    )
     return Report(
         schema_version=SCHEMA_VERSION,
         generated_at=metadata["generated_at"],
@@ -128,7 +127,7 @@ def _report(plan: Plan, played: Played, ask: ModelOptions, git: GitState, prompt
         stop_reason=played.stopped,
         demoted=tuple(one.prompt for one in tests if one.verdict == "demote"),
         settings=plan.settings,
-        spend=spend,
+        spend=spend_of(played.trials, ask.max_usd),
         command=_command(plan),
         tests=tests,
         waiting=plan.waiting,

@@ -8,6 +8,7 @@ run in `eval/history.jsonl`, only if a model was really called.
 from __future__ import annotations
 
 import functools
+import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -103,6 +104,15 @@ def replay_metadata(
         "packages": dict(packages()),
         **more,
     }
+
+
+def run_url() -> dict[str, str]:
+    """Where this run's log is, if GitHub runs it."""
+    parts = ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    server, name, run = (os.environ.get(f"GITHUB_{part}", "") for part in parts)
+    if not (server and name and run.isdigit()):
+        return {}
+    return {"run_id": run, "run_url": f"{server}/{name}/actions/runs/{run}"}
 
 
 def append_history(

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.manifest import AgentSpec, Manifest, load_manifest
 from eval import drift
-from eval.ab.curve import curve
-from eval.ab.evidence import Turn, gathered
+from eval.ab.evidence import Turn, curve, gathered
 from eval.ab.rounds import Rules
 from eval.grading.suite import Suites
 from eval.ledger.provenance import Line, history
