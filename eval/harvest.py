@@ -13,6 +13,7 @@ from collections import Counter
 from datetime import date
 from typing import TYPE_CHECKING
 
+from eval.field import DAYS, MOST
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
@@ -27,8 +28,9 @@ def parser() -> cli.Parser:
     """The command line."""
     made = cli.Parser(__doc__, prog="python -m eval.harvest")
     add = made.add_argument
-    add("--most", type=cli.whole(1), metavar="N", help="cases in one pull request (20)")
-    add("--days", type=cli.whole(1), metavar="N", help="look at the runs of so many days (45)")
+    most, days = "cases in one pull request (%(default)s)", "look at the runs of so many days (%(default)s)"
+    add("--most", type=cli.whole(1), default=MOST, metavar="N", help=most)
+    add("--days", type=cli.whole(1), default=DAYS, metavar="N", help=days)
     add("--dry-run", action="store_true", help="say what would be added; nothing is written")
     today = "as if it were this day (default: today, UTC)"
     add("--today", type=date.fromisoformat, metavar="YYYY-MM-DD", help=today)
@@ -46,8 +48,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         return _remark(args, repo)
     from eval.field.session import Asked, harvest
 
-    given = {name: getattr(args, name) for name in ("most", "days", "today")}
-    asked = Asked(**{name: value for name, value in given.items() if value is not None})
+    asked = Asked(args.most, args.days, *filter(None, [args.today]))
     report = harvest(repo, asked, dry_run=args.dry_run)
     set_output("harvested", "true" if report.cases or report.settled else "false")
     _tell(report, args)

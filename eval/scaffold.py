@@ -132,7 +132,7 @@ def scaffold(repo: Repo, args: argparse.Namespace) -> tuple[Imported, list[Path]
     """Make what was asked for, and write its files; nothing stays if the manifest would not load."""
     from agents.domain import IMPROVING, load_domain
     from agents.manifest import load_manifest
-    from eval.scaffolding.rows import feed_of, from_feed
+    from eval.scaffolding.starter import feed_of, from_feed
     from eval.scaffolding.write import write
 
     name = args.name

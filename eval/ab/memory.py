@@ -29,6 +29,7 @@ KEPT: Final = (
     *("rounds", "finished", "cases_used", "cases_available", "wins", "ties", "losses"),
 )
 LOST: Final = "lost"
+TELLING: Final = frozenset({"promote", "keep", "blocked"})  # undecided and inconclusive verdicts tell nothing
 Text = tuple[str, str]  # a prompt and the hash of one text for it
 
 
@@ -76,6 +77,32 @@ def paid(history: Iterable[Line], tonight: str) -> dict[str, Bill]:
     lines = (one for one in history if one.run_type == "ab_test" and one.summary.get("night") != tonight)
     rows = (row for line in lines for row in line.listed("comparisons") if row.get("bill"))
     return {str(row.get("pair")): made(Bill, row["bill"]) for row in rows}
+
+
+def worn(history: Iterable[Line], suite: str) -> int:
+    """How worn a suite's holdout is: verdicts since it last grew, from the lines of history, oldest first.
+
+    Every verdict tells a little about the cases behind it, and whoever proposes next builds on it: after enough of them
+    the champion fits these cases, not the task. Only new cases undo that: a line says in `metadata.holdout_cases` how
+    many cases the holdout of each suite had, and where that is not known none is fresh. A comparison may name its own
+    `suites`; else it wears all that its run was measured with.
+    """
+    verdicts, size = 0, None
+    for line in history:
+        metadata = line.metadata
+        measured = metadata.get("suites") or {}
+        if suite not in measured:
+            continue
+        known = (metadata.get("holdout_cases") or {}).get(suite)
+        if known is not None:
+            verdicts = 0 if size is not None and known > size else verdicts
+            size = known
+        if line.run_type == "ab_test":
+            verdicts += sum(
+                one.get("verdict") in TELLING and suite in (one.get("suites") or measured)
+                for one in line.listed("comparisons")
+            )
+    return verdicts
 
 
 def pair_of(

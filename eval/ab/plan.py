@@ -21,12 +21,11 @@ from agents.prompted import unknown_offline
 from agents.texts.prompt_set import PromptSet
 from agents.texts.variants import Variant, Variants, prompt_file
 from eval.ab.evidence import Evidence, gathered
-from eval.ab.memory import Memory, paid, pair_of
+from eval.ab.memory import Memory, paid, pair_of, worn
 from eval.ab.record import Bill, Settings, Skipped
 from eval.ab.rounds import MARGIN_ALPHA, MARGIN_PASSES, PASSES
 from eval.grading.suite import Case, Suites
 from eval.ledger.provenance import history
-from eval.ledger.wear import worn
 from eval.trials.results import grouped
 from eval.trials.trial import Job
 from telemetry.edge.errors import BadInput

@@ -15,12 +15,12 @@ from typing import Any, Final
 from agents.domain import load_domain
 from agents.manifest import AgentSpec, Manifest, load_manifest
 from agents.sources.outcomes import happened, load_outcomes
-from eval.field import choose
+from eval.field import DAYS, MOST, choose
 from eval.field.body import FORM
 from eval.field.record import SCHEMA_VERSION, Harvested, Report, shown
 from eval.field.runs import Candidate, Run, corrected, disagreeing, known_right, load_runs, subject_field
 from eval.grading.graders import passes
-from eval.grading.suite import Suites, encoded, pin, settle
+from eval.grading.suite import Suites, encoded, pin, settle, settled_line
 from eval.ledger.provenance import GitState
 from eval.ledger.refusals import refusals
 from eval.ledger.remarks import remarks
@@ -39,8 +39,8 @@ KIND: Final = "new_cases"
 class Asked:
     """A harvest as asked for."""
 
-    most: int = 20  # cases in one pull request: more are not read
-    days: int = 45  # of rows: what happened next is known some days later
+    most: int = MOST
+    days: int = DAYS
     today: date = field(default_factory=lambda: datetime.now(UTC).date())
 
 
@@ -84,7 +84,7 @@ def harvest(repo: Repo, asked: Asked, *, dry_run: bool = False) -> Report:
 
 def anything_due(repo: Repo, manifest: Manifest, today: date | None = None) -> bool:
     """Whether a week has passed since the last merged report, and there is anything; trouble is the run's to tell."""
-    asked = Asked() if today is None else Asked(today=today)
+    asked = Asked(today=today) if today else Asked()
     last = FORM.read(repo)
     if last and last.since > str(asked.today - timedelta(days=6)):
         return False
@@ -106,8 +106,6 @@ def _suites(repo: Repo, manifest: Manifest, *, check: bool) -> Suites:
 
 
 def _due(repo: Repo, path: str, today: date) -> bool:
-    from eval.grading.suite import settled_line
-
     lines = read_again(repo / path).splitlines(keepends=True)
     return any(settled_line(line, today) != line for line in lines)
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from eval.grading.suite import split
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
+from telemetry.edge.text import some
 
 ANSWER: Final = "answer"
 MOST_LABELS: Final = 20  # more different answers are texts, not labels
@@ -40,14 +41,8 @@ class LeftOut:
 
     def lines(self, most: int = SHOWN) -> list[str]:
         """One line a kind; `most` places of it, the rest as a number."""
-        return [self._line(what, [one for one in where if one], most) for what, where in self._where.items()]
-
-    def _line(self, what: str, where: Sequence[str], most: int) -> str:
-        known = list(dict.fromkeys(where))
-        if not known:
-            return what
-        more = f" and {len(known) - most} more" if len(known) > most else ""
-        return f"{what} ({', '.join(known[:most])}{more})"
+        known = {what: list(dict.fromkeys(filter(None, where))) for what, where in self._where.items()}
+        return [f"{what} ({some(where, most)})" if where else what for what, where in known.items()]
 
 
 @frozen

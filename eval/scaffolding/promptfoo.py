@@ -17,10 +17,9 @@ from typing import Any, Final
 
 from eval.scaffolding import assertions
 from eval.scaffolding.assertions import NotCarried, as_text, in_a_cell
-from eval.scaffolding.folder import Folder, is_code
 from eval.scaffolding.imported import ANSWER, Case, Imported, LeftOut, family_of, finished, read_text, slug
+from eval.scaffolding.references import PLACE, Folder, filled, instruction, is_code, names_in
 from eval.scaffolding.tables import read_rows
-from eval.scaffolding.templates import PLACE, filled, instruction, names_in
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json, load_yaml

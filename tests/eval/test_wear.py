@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval import harness
+from eval.ab.memory import TELLING, worn
 from eval.grading import suite as suites
 from eval.ledger.provenance import Line, history
-from eval.ledger.wear import TELLING, worn
 from telemetry.edge import cli
 from telemetry.edge.files import Repo
 from tests.worlds import eval_checkout, world
