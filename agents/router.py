@@ -20,6 +20,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import Repo, write_atomic
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import plain
 from telemetry.read.rows import add_since_flag
 
 if TYPE_CHECKING:
@@ -178,9 +179,7 @@ async def _routed(task: Task, manifest: Manifest, router: Router, runner: Runner
 
 
 def _document(one: Routed) -> dict[str, Any]:
-    from agents.routing.decide import spelled
-
-    told = {**one.task.about, "decision": spelled(one.decision)}
+    told = {**one.task.about, "decision": plain(one.decision)}
     return told if one.result is None else told | {"result": one.result.document()}
 
 
@@ -205,7 +204,6 @@ def _judge(repo: Repo, args: argparse.Namespace) -> int:
     from agents.routing.log import load_log
     from agents.routing.policy import as_text, learned, load_policy
     from agents.routing.value import NoOverlap, evaluate
-    from telemetry.edge.records import plain
 
     policy = load_policy(args.policy) if args.action == "evaluate" else None
     log = load_log(repo, args.agent, args.since)

@@ -88,8 +88,9 @@ def _clear_example(args: argparse.Namespace, repo: Repo) -> int:
     from eval.scaffolding.clear import clear, planned
 
     plan = planned(repo)
+    nothing: dict[str, list[str]] = {"agents": [], "removed": [], "notes": []}
     if plan is None:
-        cli.tell(args, {"agents": [], "removed": [], "notes": []}, "There is no example here.")
+        cli.tell(args, nothing, "There is no example here.")
         return cli.OK
     if not args.yes:
         if not sys.stdin.isatty():
@@ -98,18 +99,14 @@ def _clear_example(args: argparse.Namespace, repo: Repo) -> int:
         print(*(f"  {path}" for path in plan.paths), *plan.notes, sep="\n", file=sys.stderr)
         print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            cli.tell(args, {"agents": [], "removed": [], "notes": []}, "Nothing was removed.")
+            cli.tell(args, nothing, "Nothing was removed.")
             return cli.OK
     clear(repo, plan)
     removed = [str(path) for path in plan.paths]
-    cli.tell(
-        args,
-        {"agents": list(plan.agents), "removed": removed, "notes": list(plan.notes)},
-        *(f"removed {path}" for path in removed),
-        f"{len(plan.agents)} agents are gone from {MANIFEST}.",
-        *plan.notes,
-        "Keep it: git add --all && git commit -m 'Remove the example'. Undo it: git checkout -- .",
-    )
+    told = [*(f"removed {path}" for path in removed), f"{len(plan.agents)} agents are gone from {MANIFEST}."]
+    then = "Keep it: git add --all && git commit -m 'Remove the example'. Undo it: git checkout -- ."
+    value = {"agents": list(plan.agents), "removed": removed, "notes": list(plan.notes)}
+    cli.tell(args, value, *told, *plan.notes, then)
     return cli.OK
 
 

@@ -18,6 +18,7 @@ from agents.model.schema import cut, faults, read_schema, schema_problem
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, read_again
 from telemetry.edge.records import load_json, load_yaml
+from telemetry.edge.text import some
 
 SCHEMA = Path(__file__).parents[1] / "manifest.schema.json"
 EVERYONE = "*"
@@ -91,8 +92,7 @@ def _suggested(name: str, allowed: Sequence[str]) -> str:
     """What may have been meant, and what is allowed, as far as it fits a line."""
     meant = difflib.get_close_matches(name, allowed, n=1)
     said = f"did you mean {meant[0]}? " if meant else ""
-    rest = f" and {len(allowed) - MOST_LISTED} more" if len(allowed) > MOST_LISTED else ""
-    return f"{said}allowed: {', '.join(allowed[:MOST_LISTED])}{rest}"
+    return f"{said}allowed: {some(allowed, MOST_LISTED)}"
 
 
 def _name(entry: object, index: int) -> str:

@@ -178,13 +178,3 @@ def _factors(task: Task, pool: _Pool, chosen: int) -> list[str]:
     if pool.left_out:
         found.append(f"{pool.left_out} more could do it")
     return found
-
-
-def spelled(decision: Decision) -> dict[str, Any]:
-    """The decision as the fields of its `routing` event."""
-    fields = {name: getattr(decision, name) for name in Decision.__dataclass_fields__}
-    candidates = [
-        {name: getattr(one, name) for name in Candidate.__dataclass_fields__}
-        for one in decision.candidate_agents
-    ]
-    return fields | {"candidate_agents": candidates, "secondary_factors": list(decision.secondary_factors)}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agents.routing import BANDIT
 from agents.routing.choice import Decision
-from agents.routing.decide import spelled
 from agents.routing.experience import AT, WORTH_SQL, filled
 from agents.routing.task import Task
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import plain
 from telemetry.logger import FIELD, log_event
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def log_decision(decision: Decision, task: Task, run_id: str) -> None:
     """Written before the run starts: what was drawn is on record whatever becomes of it."""
     agent = decision.selected_agent_id.partition(AT)[0]
-    log_event(agent, run_id, None, kind="routing", **task.about, **spelled(decision))
+    log_event(agent, run_id, None, kind="routing", **task.about, **plain(decision))
 
 
 @frozen

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from agents.routing.experience import Experience
 from agents.routing.log import Log
-from telemetry.edge.errors import BadInput
+from agents.routing.task import check, read_json
 from telemetry.edge.files import as_json
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_json, made, plain
+from telemetry.edge.records import made, plain
 
 Shares = Mapping[str, float]
 
@@ -62,15 +62,8 @@ class Policy:
 
 def load_policy(path: Path) -> Policy:
     """The policy of a file."""
-    from agents.model.schema import faults
-
-    try:
-        raw = load_json(path.read_bytes())
-    except ValueError as error:
-        raise BadInput(f"{path}: not JSON: {error}") from None
-    for fault in faults(SCHEMA, raw):
-        wanted = fault.rule.get("description")
-        raise BadInput(f"{path}: {fault.at('policy')}: {f'must be {wanted}' if wanted else fault.said}")
+    raw = read_json(path)
+    check(SCHEMA, raw, f"{path}: ", "policy")
     return made(Policy, raw)
 
 

@@ -42,23 +42,31 @@ class Task:
 
 def load_tasks(path: Path) -> list[Task]:
     """The task of a file, or its list of tasks."""
-    from agents.model.schema import faults, read_schema
+    from agents.model.schema import read_schema
 
-    try:
-        raw = load_json(path.read_bytes())
-    except ValueError as error:
-        raise BadInput(f"{path}: not JSON: {error}") from None
+    raw = read_json(path)
     entries = raw if isinstance(raw, list) else [raw]
     schema = read_schema(SCHEMA)
     for number, entry in enumerate(entries):
-        for fault in faults(schema, entry):
-            where = f"{number}." if isinstance(raw, list) else ""
-            raise BadInput(f"{path}: {where}{fault.at('task')}: {_wanted(fault.rule, fault.said)}")
+        check(schema, entry, f"{path}: {number}." if isinstance(raw, list) else f"{path}: ", "task")
     tasks = [made(Task, entry) for entry in entries]
     if len({task.task_id for task in tasks}) < len(tasks):
         raise BadInput(f"{path}: task_id: used twice, must be unique")
     return tasks
 
 
-def _wanted(rule: Mapping[str, Any], said: str) -> str:
-    return f"must be {rule['description']}" if "description" in rule else said
+def read_json(path: Path) -> Any:
+    """What a file of JSON holds."""
+    try:
+        return load_json(path.read_bytes())
+    except ValueError as error:
+        raise BadInput(f"{path}: not JSON: {error}") from None
+
+
+def check(schema: Mapping[str, Any], value: Any, where: str, top: str) -> None:
+    """Refuse what does not match the schema, in the words of its descriptions."""
+    from agents.model.schema import faults
+
+    for fault in faults(schema, value):
+        wanted = fault.rule.get("description")
+        raise BadInput(f"{where}{fault.at(top)}: {f'must be {wanted}' if wanted else fault.said}")

@@ -112,6 +112,10 @@ class Plan:
         """Whether the same question always gets the same answer, so that asking again would tell nothing."""
         return self.about["provider"] == "offline" and not self.settings.offline_noise
 
+    def number(self, round_no: int) -> int:
+        """The number of a trial; one that would be answered as before is not run again."""
+        return 0 if self.deterministic else round_no
+
     @property
     def begun(self) -> int:
         """Rounds that the furthest comparison has had: the champion's trials are numbered on from there."""

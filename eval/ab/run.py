@@ -130,21 +130,16 @@ class Comparison:
             if unit.key in chosen
         ]
 
-    def number(self, round_no: int) -> int:
-        """The number of the trial; one that would be answered as before is not run again."""
-        return 0 if self.plan.deterministic else round_no
-
     def advance(self, finished: Finished, *, record: bool) -> None:
         """Take the cases whose turn has come."""
         while self.open:
             number, unit = self._turns[0]
             slot = self.plan.begun + number - self.first
-            champion = finished(CONTROL, unit, self.number(slot))
-            challenger = finished(self.arm.label, unit, self.number(number))
-            if champion is None or challenger is None:
+            both = self._both(finished, unit, slot, number)
+            if both is None:
                 return
             self._turns.popleft()
-            self._take(champion, challenger)
+            champion, challenger = both
             self.match.add(unit.key, champion.score, challenger.score)
             if champion.score is None or challenger.score is None:
                 self.lost.add(unit.key)
@@ -163,16 +158,23 @@ class Comparison:
                     self._count_the_cost()
         while self._finishing:
             number, unit = self._finishing[0]
-            champion, challenger = (
-                finished(label, unit, self.number(FINISH + number)) for label in (CONTROL, self.arm.label)
-            )
-            if champion is None or challenger is None:
+            both = self._both(finished, unit, FINISH + number, FINISH + number)
+            if both is None:
                 return
             self._finishing.popleft()
-            self._take(champion, challenger)
+            champion, challenger = both
             self.match.finish(unit.key, champion.score, challenger.score)
             if champion.counted and challenger.counted:
                 self._see(self.fresh[unit.key], champion, challenger)
+
+    def _both(self, finished: Finished, unit: Unit, slot: int, number: int) -> tuple[Trial, Trial] | None:
+        """The trials of a case, the champion's first, once there are both."""
+        champion = finished(CONTROL, unit, self.plan.number(slot))
+        challenger = finished(self.arm.label, unit, self.plan.number(number))
+        if champion is None or challenger is None:
+            return None
+        self.took |= {trial.identity: trial for trial in (champion, challenger)}
+        return champion, challenger
 
     def _count_the_cost(self) -> None:
         """More rounds of a model that should be cheaper, and is not, would be money for nothing."""
@@ -190,9 +192,6 @@ class Comparison:
             for unit in self.plan.round(FINISH + number)
             if unit.key in self.units
         )
-
-    def _take(self, *trials: Trial) -> None:
-        self.took.update((trial.identity, trial) for trial in trials)
 
     @staticmethod
     def _see(kept: tuple[list[Trial], list[Trial]], champion: Trial, challenger: Trial) -> None:
@@ -247,14 +246,11 @@ class Board:
                     for one in nights
                     if unit.key in one.units and slot <= one.last - one.first and (one.open or of > 1)
                 ]
-                control = Job(CONTROL, plan.control, unit.spec, unit.case, self._number(plan.begun + slot))
-                rivals = [one.arm.job(unit, one.number(one.first + slot)) for one in running]
+                control = Job(CONTROL, plan.control, unit.spec, unit.case, plan.number(plan.begun + slot))
+                rivals = [one.arm.job(unit, plan.number(one.first + slot)) for one in running]
                 rivals = [job for job in rivals if not self.in_vain(job)]
-                if not rivals or self.in_vain(control):  # one without the other says nothing
-                    continue
-                jobs = [control, *rivals]
-                turn = (slot + at) % len(jobs)
-                yield from jobs[turn:] + jobs[:turn]
+                if rivals and not self.in_vain(control):  # one without the other says nothing
+                    yield from _in_turn([control, *rivals], slot + at)
 
     def finish(self) -> Iterator[Job]:
         """Jobs of the fresh pass of everything proven."""
@@ -265,16 +261,17 @@ class Board:
         for number in range(max((one.match.passes for one in proven), default=0)):
             for at, unit in enumerate(self.plan.round(FINISH + number)):
                 running = [one for one in proven if unit.key in one.units and number < one.match.passes]
-                number_of = self._number(FINISH + number)
-                jobs = [Job(CONTROL, self.plan.control, unit.spec, unit.case, number_of)]
-                jobs += [one.arm.job(unit, number_of) for one in running]
-                turn = (number + at) % len(jobs)
-                for job in jobs[turn:] + jobs[:turn] if running else ():
-                    if job.identity not in self.finished:
-                        yield job
+                fresh = self.plan.number(FINISH + number)
+                control = Job(CONTROL, self.plan.control, unit.spec, unit.case, fresh)
+                rivals = [one.arm.job(unit, fresh) for one in running]
+                jobs = _in_turn([control, *rivals], number + at) if rivals else ()
+                yield from (job for job in jobs if job.identity not in self.finished)
 
-    def _number(self, number: int) -> int:
-        return 0 if self.plan.deterministic else number
+
+def _in_turn(jobs: list[Job], at: int) -> list[Job]:
+    """The arms side by side, the first place going round."""
+    first = at % len(jobs)
+    return jobs[first:] + jobs[:first]
 
 
 def run(
@@ -284,9 +281,8 @@ def run(
     part, of = shard
     # A shard sees only its own cases, so it cannot know when a comparison is decided.
     board = Board(plan, record=of == 1)
-    board.stopped = _work(
-        board, board.rounds(part, of), model, journal, ask, ("A/B", plan.max_calls // of), quiet
-    )
+    shown = Progress("A/B", plan.max_calls // of, quiet=quiet, max_usd=ask.max_usd)
+    _work(board, board.rounds(part, of), model, journal, ask, shown)
     if of == 1:
         finish(board, model, journal, ask, quiet=quiet)
     return board
@@ -307,27 +303,21 @@ def merge(plan: Plan, shards: Shards) -> Board:
 def finish(board: Board, model: Model, journal: Journal, ask: ModelOptions, *, quiet: bool) -> None:
     """Run the fresh pass of everything proven."""
     if board.proven and not board.stopped:
-        most = board.plan.max_finish
-        board.stopped = _work(board, board.finish(), model, journal, ask, ("finishing", most), quiet)
+        shown = Progress("finishing", board.plan.max_finish, quiet=quiet, max_usd=ask.max_usd)
+        _work(board, board.finish(), model, journal, ask, shown)
 
 
 def _work(
-    board: Board,
-    jobs: Iterable[Job],
-    model: Model,
-    journal: Journal,
-    ask: ModelOptions,
-    shown: tuple[str, int],
-    quiet: bool,
-) -> str:
-    """Run jobs to their end; why it stopped early, if it did."""
+    board: Board, jobs: Iterable[Job], model: Model, journal: Journal, ask: ModelOptions, shown: Progress
+) -> None:
+    """Run jobs to their end, or until something stops it."""
     breaker = breaker_for(model, ask.at_once)
     board.in_vain = breaker.gives_up
-    return run_all(
+    board.stopped = run_all(
         jobs,
         model,
         board.see,
-        Progress(*shown, quiet=quiet, max_usd=ask.max_usd),
+        shown,
         concurrency=ask.at_once,
         breaker=breaker,
         journal=journal,

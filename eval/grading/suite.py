@@ -146,22 +146,23 @@ class Suites:
         pinned = entry.get("sha256")
         # A broken case is told before a missing pin: it has to be mended first.
         read = _cases(data, path, check=True) if check else None
-        if pinned != digest and not self.allow_unpinned:
-            since = f"changed since it was pinned ({pinned[:12]} -> {digest[:12]})" if pinned else ""
-            mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
-            why = f"suite {path.stem} {since or 'is not pinned'}"
-            raise BadInput(f"{path}: {why}; if that is intended: {mend}")
+        if pinned != digest:
+            since = (
+                f"changed since it was pinned ({pinned[:12]} -> {digest[:12]})" if pinned else "is not pinned"
+            )
+            self._refuse(path, f"suite {path.stem} {since}")
         # What is pinned was checked when it was pinned, and the hash says it is the same.
         cases, named = read or _cases(data, path, check=pinned != digest)
         if pinned == digest and (graders := own.sources(named)) != entry.get("graders", {}):
-            if not self.allow_unpinned:
-                moved = ", ".join(graders)
-                mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
-                raise BadInput(
-                    f"{path}: its graders ({moved}) changed since it was pinned; if that is intended: {mend}"
-                )
+            self._refuse(path, f"its graders ({', '.join(graders)}) changed since it was pinned")
             pinned = None
         return Suite(file.stem, path, digest, pinned == digest, cases)
+
+    def _refuse(self, path: Path, why: str) -> None:
+        """What is not as pinned, unless that is allowed."""
+        if not self.allow_unpinned:
+            mend = f"python -m eval.suites pin {path.stem} (or --allow-unpinned for one run)"
+            raise BadInput(f"{path}: {why}; if that is intended: {mend}")
 
 
 def load_suite(repo: Repo, path: Path | str, *, allow_unpinned: bool = False) -> Suite:
@@ -175,7 +176,7 @@ def pin(repo: Repo, paths: Iterable[Path]) -> list[str]:
     for path in paths:
         suite = Suites(repo, allow_unpinned=True).load(path, check=True)
         entry: dict[str, Any] = {"sha256": suite.sha256, "cases": len(suite.cases)}
-        if graders := _graders(suite.cases):
+        if graders := own.sources(one["grader"] for case in suite.cases for one in case.expect):
             entry["graders"] = graders
         file = (repo / path).parent / LOCK
         lock = _lock(file)
@@ -241,11 +242,6 @@ def _lock(file: Path) -> dict[str, dict[str, Any]]:
 
 def _is_pin(entry: Any) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("sha256"), str)
-
-
-def _graders(cases: Iterable[Case]) -> dict[str, str]:
-    """Graders of one's own, as they are now."""
-    return own.sources(one["grader"] for case in cases for one in case.expect)
 
 
 def _cases(data: bytes, shown: Path, *, check: bool) -> tuple[Sequence[Case], set[str]]:

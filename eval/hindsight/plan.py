@@ -74,27 +74,18 @@ def make_plan(
     seen = {} if force else _tested(repo)
     no_to = [] if force else [one for one in refusals(repo) if one.kind == "backtest"]
     refused = {(one.subject, one.sha256, one.champion_sha256): one for one in no_to}
-    due: list[Promotion] = []
-    waiting: list[Waiting] = []
-    for prompt, (path, decision) in sorted(_standing(repo, settings, today).items()):
-        if prompt not in manifest.prompts or (prompts and prompt not in prompts):
-            continue
 
-        def wait(why: str, prompt: str = prompt, path: str = path) -> None:
-            waiting.append(Waiting(prompt, path, why))
-
+    def looked_at(prompt: str, path: str, decision: Decision) -> Promotion | str:
+        """What there is to test again; or why it waits."""
         texts = Variants(repo, prompt)
         champion = texts.champion()
         if champion.sha256 != decision.after_sha256:
-            wait("its text is no longer live")
-            continue
+            return "its text is no longer live"
         replaced = _text(texts, str(decision.before_sha256))
         if replaced is None:
-            wait("the text it replaced is in none of the variants, nor in this checkout's history")
-            continue
+            return "the text it replaced is in none of the variants, nor in this checkout's history"
         if no := refused.get((prompt, replaced.sha256, champion.sha256)):
-            wait(no.told)
-            continue
+            return no.told
         units = []
         for spec in manifest.enabled():
             if spec.name in manifest.prompts[prompt] and spec.eval_suite:
@@ -104,13 +95,20 @@ def make_plan(
         pair = pair_of(champion.sha256, replaced.sha256, (), model)
         needed = max(settings.least, AGAIN * seen.get(pair, 0))
         if len(units) < needed:
-            wait(f"{len(units)} cases have come in since {decision.date}, {needed:.0f} are needed")
-            continue
+            return f"{len(units)} cases have come in since {decision.date}, {needed:.0f} are needed"
         live = Variant(prompt, str(decision.verdict.get("variant") or CHAMPION), champion.text)
         then = now.with_overrides({prompt: replaced.text})
-        due.append(Promotion(prompt, path, decision, live, replaced, pair, tuple(units), now, then))
+        return Promotion(prompt, path, decision, live, replaced, pair, tuple(units), now, then)
+
+    found = {
+        (prompt, path): looked_at(prompt, path, decision)
+        for prompt, (path, decision) in sorted(_standing(repo, settings, today).items())
+        if prompt in manifest.prompts and (not prompts or prompt in prompts)
+    }
+    due = tuple(one for one in found.values() if isinstance(one, Promotion))
+    waiting = tuple(Waiting(*of, why) for of, why in found.items() if isinstance(why, str))
     hashes = {path: suite.sha256 for path, suite in sorted(suites.loaded.items())}
-    return Plan(tuple(due), tuple(waiting), hashes, settings)
+    return Plan(due, waiting, hashes, settings)
 
 
 def _standing(repo: Repo, settings: Settings, today: date) -> dict[str, tuple[str, Decision]]:

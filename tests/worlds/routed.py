@@ -11,11 +11,12 @@ import numpy as np
 import orjson
 
 from agents.routing.choice import Decision
-from agents.routing.decide import Router, spelled
+from agents.routing.decide import Router
 from agents.routing.experience import Experience
 from agents.routing.log import Log, _packed
 from agents.routing.policy import Policy
 from agents.routing.task import Task
+from telemetry.edge.records import plain
 from tests.worlds import eventlog
 
 NOISE = 0.3
@@ -75,7 +76,7 @@ def as_log(done: Sequence[tuple[Task, Decision, float]]) -> Log:
     """As it would be read back from disk."""
     rows = []
     for number, (task, decision, earned) in enumerate(done):
-        told = spelled(decision)
+        told = plain(decision)
         when = eventlog.START.replace(tzinfo=None) + (eventlog.timedelta(seconds=number))
         said = (told["selected_agent_id"], orjson.dumps(told["candidate_agents"]), told["routing_strategy"])
         rows.append((when, task.task_type, *said, earned))
@@ -89,7 +90,7 @@ def as_rows(done: Sequence[tuple[Task, Decision, float]], **fields: Any) -> list
         when = eventlog.START + eventlog.timedelta(seconds=number)
         ts = when.strftime("%Y-%m-%dT%H:%M:%S.000Z")
         about = {"ts": ts, "run_id": f"r{number}", "agent": decision.selected_agent_id} | task.about
-        choice = {"event_id": f"c{number:06}", "kind": "routing", "reward": None} | spelled(decision)
+        choice = {"event_id": f"c{number:06}", "kind": "routing", "reward": None} | plain(decision)
         rows.append(eventlog.event(**about, **choice))
         rows.append(eventlog.event(**about, event_id=f"e{number:06}", reward=earned) | fields)
     return rows
