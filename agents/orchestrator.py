@@ -200,16 +200,12 @@ def _report_replay(outcome: Replay, args: argparse.Namespace) -> int:
     """Show what a replay did."""
     days = outcome.days
     errors = Counter(result.error_kind for result in outcome.results if result.error_kind)
-    if args.json:
-        import json
-
-        shown = {"days": [days[0], days[-1]] if days else [], "runs": len(outcome.results)}
-        print(json.dumps(shown | {"skipped": outcome.skipped, "errors": errors, "stopped": outcome.stopped}))
-    elif not args.quiet:
-        span = f"{len(days)} days, {days[0]} to {days[-1]}" if days else "no days"
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(errors.items())) or "none"
-        runs = f"Replayed {len(outcome.results)} runs over {span}"
-        print(f"{runs}; {outcome.skipped} were there already; errors: {kinds}.")
+    shown = {"days": [days[0], days[-1]] if days else [], "runs": len(outcome.results)}
+    shown |= {"skipped": outcome.skipped, "errors": errors, "stopped": outcome.stopped}
+    span = f"{len(days)} days, {days[0]} to {days[-1]}" if days else "no days"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(errors.items())) or "none"
+    runs = f"Replayed {len(outcome.results)} runs over {span}"
+    cli.tell(args, shown, f"{runs}; {outcome.skipped} were there already; errors: {kinds}.")
     if outcome.stopped:
         raise Stopped(outcome.stopped)
     return cli.OK

@@ -71,9 +71,9 @@ def certain(chosen: int, among: int) -> list[float]:
     return [float(at == chosen) for at in range(among)]
 
 
-def floored(vector: Sequence[float], floor: float = FLOOR) -> list[float]:
-    """The vector with at least `floor` for everyone, in whole millionths: exactly what is drawn from and logged."""
-    least = min(floor, 1 / len(vector))
+def floored(vector: Sequence[float]) -> list[float]:
+    """The vector with at least `FLOOR` for everyone, in whole millionths: exactly what is drawn from and logged."""
+    least = min(FLOOR, 1 / len(vector))
     mixed = [round(least + (1 - len(vector) * least) * share, DIGITS) for share in vector]
     top = mixed.index(max(mixed))
     mixed[top] = round(mixed[top] + 1 - sum(mixed), DIGITS)

@@ -196,7 +196,7 @@ def _evidence(test: Test, arm: Arm) -> Iterator[Section]:
     yield Section(details(f"By agent and guardrail: {name}", told), 55, f"the figures of {name}")
     yield flips_section(f"newly wrong cases of {name}", arm.newly_wrong, 45)
     if len(arm.diff.splitlines()) > SHORT_DIFF:
-        yield diff_section(name, arm.diff, 40, "Manifest" if test.model else "Prompt")
+        yield diff_section(name, arm.diff, "Manifest" if test.model else "Prompt")
     yield flips_section(f"newly right cases of {name}", arm.newly_right, 35)
 
 

@@ -11,6 +11,7 @@ from telemetry.edge.text import Section, cell, code, details, fenced, table
 
 MAX_FLIPS = 40  # of each kind, in a body; the report has all
 MAX_DIFF = 12_000
+RULER = 36  # characters
 SIDES = ("champion", "challenger")
 
 MOST_ODDS = 1_000_000  # beyond it, digits say nothing more
@@ -40,15 +41,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def ruler(low: float, value: float, high: float, width: int = 36, beside: Iterable[float] = ()) -> str:
+def ruler(low: float, value: float, high: float, beside: Iterable[float] = ()) -> str:
     """An interval beside zero in characters: it survives e-mail. Rulers that have to show `beside` have one scale."""
     shown = (low, high, 0.0, *beside)
     pad = (max(shown) - min(shown)) * 0.06 or 1.0
     least, most = min(shown) - pad, max(shown) + pad
-    marks = ["·"] * width
+    marks = ["·"] * RULER
 
     def place(at: float) -> int:
-        return round((at - least) / (most - least) * (width - 1))
+        return round((at - least) / (most - least) * (RULER - 1))
 
     marks[place(low) : place(high) + 1] = "─" * (place(high) + 1 - place(low))
     for at, mark in ((low, "├"), (high, "┤"), (value, "●"), (0.0, "0")):
@@ -124,12 +125,12 @@ def by_agent(agents: Mapping[str, AgentChange], confidence: float) -> str:
     return table(titles, rows)
 
 
-def diff_section(name: str, diff: str, worth: int, what: str = "Prompt") -> Section:
+def diff_section(name: str, diff: str, what: str = "Prompt") -> Section:
     """What changes in a text, folded."""
     lines = diff.splitlines()
     added, gone = (sum(line[:1] == mark and line[:3] != 3 * mark for line in lines) for mark in "+-")
     change = f"{what} diff of {name} (+{added} -{gone} lines)"
-    return Section(details(change, fenced(diff, "diff", MAX_DIFF)), worth, f"the diff of {name}")
+    return Section(details(change, fenced(diff, "diff", MAX_DIFF)), 40, f"the diff of {name}")
 
 
 def flips_section(title: str, flips: Sequence[Flip], worth: int, arms: Sequence[str] = SIDES) -> Section:

@@ -315,13 +315,13 @@ def play(
     return match.result()
 
 
-def rounds_needed(margin: float, cases: int, sd: float = TYPICAL_SD) -> int:
+def rounds_needed(margin: float, cases: int) -> int:
     """How many rounds it takes to show that an equal arm is not worse than by `margin`, nine times out of ten.
 
     However one bets, wealth reaches its goal about when the total stands sqrt(2 * goal) standard errors above the null.
     """
     reach = sqrt(-2 * log(MARGIN_ALPHA * LOWER_SHARE)) + 1.28
-    return ceil((reach * sd / margin) ** 2 / max(1, cases))
+    return ceil((reach * TYPICAL_SD / margin) ** 2 / max(1, cases))
 
 
 def clearly_worse(differences: Sequence[float], margin: float = 0.0) -> bool:

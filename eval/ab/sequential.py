@@ -235,14 +235,9 @@ def paired_test(
     return test.result()
 
 
-def interval(
-    differences: Sequence[float],
-    alpha: float = 0.05,
-    horizon: int | None = None,
-    weights: Sequence[float] | None = None,
-) -> tuple[float, float]:
-    """The confidence interval of a mean of bounded differences, of at most `horizon` planned ones."""
-    test = PairedTest(horizon or len(differences), alpha, weights=weights, min_cases=len(differences) + 1)
+def interval(differences: Sequence[float], weights: Sequence[float] | None = None) -> tuple[float, float]:
+    """The 95 % confidence interval of a mean of bounded differences."""
+    test = PairedTest(len(differences), weights=weights, min_cases=len(differences) + 1)
     for i, difference in enumerate(differences):
         test.add(difference, 1.0 if weights is None else weights[i])
     return test.interval()

@@ -108,19 +108,16 @@ def _merged(repo: Repo, night: Night, manifest: Manifest, ask: ModelOptions) -> 
     if board.plan.deterministic:  # asking again would tell nothing
         deque(board.finish(), maxlen=0)
     elif board.proven and not board.stopped:
-        spent = ab_report.total_cost(shards.trials) or 0.0
-        calls = sum(len(trial.turns) for trial in shards.trials)
+        spent = ab_report.spend_of(shards.trials, ask.max_usd)
         ask = replace(
             ask,
-            max_usd=None if ask.max_usd is None else max(0.0, ask.max_usd - spent),
-            max_calls=None if ask.max_calls is None else max(0, ask.max_calls - calls),
+            max_usd=None if ask.max_usd is None else max(0.0, ask.max_usd - (spent.cost_usd or 0.0)),
+            max_calls=None if ask.max_calls is None else max(0, ask.max_calls - spent.calls),
         )
         model = _model(repo, night, manifest, ask)
-        if model_identity(model) != shards.model:
-            asked_here = model_identity(model)["model"]
-            raise BadInput(
-                f"--merge: the shards asked {shards.model['model']}, here it would be {asked_here}"
-            )
+        if (here := model_identity(model)) != shards.model:
+            there = shards.model["model"]
+            raise BadInput(f"--merge: the shards asked {there}, here it would be {here['model']}")
         with _journal(repo, night, board.plan) as journal:
             finish(board, model, journal, ask, quiet=night.quiet)
     return board
@@ -254,10 +251,9 @@ def _remembered(repo: Repo, report: Report, board: Board) -> dict[str, Any] | No
         if known.issuperset(one.pair for one in found):
             return None
     answered = report.metadata.get("model_answered")
-    taken = {
-        trial.identity for trial in board.taken
-    }  # what ran beyond that, in flight or on shards, was paid too
+    taken = {trial.identity for trial in board.taken}
     rows = [{**kept(test, arm), "models": answered} for test, arm in report.arms]
+    # What ran beyond that, in flight or on shards, was paid too.
     beyond = [trial for identity, trial in board.finished.items() if identity not in taken]
     spend = {**plain(report.spend), "trials_beyond": len(beyond), "beyond_usd": ab_report.total_cost(beyond)}
     summary = {"night": board.plan.night, "comparisons": rows, "promoted": report.promoted, "spend": spend}

@@ -125,7 +125,8 @@ def _made(
     left_out["nobody"] = sum(run.agent not in judged for run in runs)
     runs = [run for run in runs if run.agent in judged]
     refused = {one.subject for one in refusals(repo) if one.kind == KIND}
-    text = _reader(repo, runs)
+    wanted = {name for run in runs for name in (run.input_sha256, run.output_sha256) if name}
+    text = texts_of(wanted, repo).get  # all read at once
 
     @functools.cache
     def subject(name: str) -> str:
@@ -167,13 +168,6 @@ def _candidates(repo: Repo, manifest: Manifest, runs: list[Run]) -> Iterator[Can
         right |= {one.run.run_id: one for one in known_right(list(latest.values()), came)}
     yield from right.values()
     yield from disagreeing(runs, right)
-
-
-def _reader(repo: Repo, runs: list[Run]) -> Callable[[str], str | None]:
-    """The texts of these runs, all read at once."""
-    names = {name for run in runs for name in (run.input_sha256, run.output_sha256) if name}
-    found = texts_of(names, repo)
-    return found.get
 
 
 def _case(

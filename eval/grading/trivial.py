@@ -20,8 +20,6 @@ TRIVIAL: Final = 0.5  # a suite of which a trivial answer passes more than this 
 NOTHING: Final = "nothing"
 MOST = 200  # values or terms of one place in `everything`, the most common ones
 
-Places = dict[str, list[Any]]  # by path; a place that takes one value has one
-
 
 @frozen
 class Baseline:

@@ -70,7 +70,7 @@ def _table(one: Tested) -> str:
 def _evidence(one: Tested) -> Iterator[Section]:
     name = f"{one.stem} {one.name}"
     yield flips_section(f"cases that {name} gets wrong now", one.newly_wrong, 45, ARMS)
-    yield diff_section(name, one.diff, 40)
+    yield diff_section(name, one.diff)
     yield flips_section(f"cases that {name} gets right now", one.newly_right, 35, ARMS)
 
 

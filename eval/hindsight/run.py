@@ -14,7 +14,7 @@ from agents.llm_client import ModelOptions
 from agents.model.call import Model
 from eval.ab.record import rounded
 from eval.ab.report import changes_by_agent, flips, text_diff, total_cost, unanswered, wins_ties_losses
-from eval.ab.rounds import PASSES, weights_of
+from eval.ab.rounds import weights_of
 from eval.ab.run import Pair
 from eval.ab.sequential import interval
 from eval.grading.judge import Judge
@@ -35,11 +35,6 @@ class Played:
 
     trials: Sequence[Trial]
     stopped: str
-
-
-def passes(model_is_deterministic: bool) -> int:
-    """How often each case is asked; the same question to the same clockwork once."""
-    return 1 if model_is_deterministic else PASSES
 
 
 def run(plan: Plan, model: Model, journal: Journal, ask: ModelOptions, times: int, *, quiet: bool) -> Played:

@@ -14,10 +14,11 @@ from agents.manifest import Manifest, load_manifest
 from agents.texts.variants import prompt_file
 from eval.ab.carry_out import carry_out, finish_pending, pending
 from eval.ab.report import spend_of
+from eval.ab.rounds import PASSES
 from eval.hindsight.body import FORM
 from eval.hindsight.plan import Plan, make_plan
 from eval.hindsight.record import SCHEMA_VERSION, Report, Settings, Tested
-from eval.hindsight.run import Played, passes, run, tested
+from eval.hindsight.run import Played, run, tested
 from eval.ledger.decisions import Decision
 from eval.ledger.provenance import (
     GitState,
@@ -98,7 +99,8 @@ def run_backtest(repo: Repo, asked: Asked) -> Report | None:
             "settings": plain(plan.settings),
             "scoring_version": SCORING_VERSION,
         }
-        times = passes(identity["provider"] == "offline" and not ask.offline_noise)
+        # The same question to the same clockwork is asked once.
+        times = 1 if identity["provider"] == "offline" and not ask.offline_noise else PASSES
         with Journal(repo / JOURNAL, about, resume=not asked.force) as journal:
             played = run(plan, model, journal, ask, times, quiet=asked.quiet)
         report = _report(plan, played, ask, git, about["prompts"])

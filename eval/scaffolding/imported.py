@@ -136,8 +136,8 @@ def family_of(value: Any) -> str:
     return f"f-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
 
 
-def slug(text: str, most: int = 48) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:most].rstrip("-")
+def slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:48].rstrip("-")
 
 
 def read_text(path: Path) -> str:

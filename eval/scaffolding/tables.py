@@ -24,7 +24,6 @@ from eval.scaffolding.imported import (
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
 
-MATCHES: Final = ("equals", "starts-with", "contains")
 QUESTION: Final = "question"
 EMPTY: Final = (None, "")
 
