@@ -16,7 +16,6 @@ from telemetry.edge.files import BASELINES, Repo, working_in
 from telemetry.edge.text import table
 
 if TYPE_CHECKING:
-    from eval.grading.suite import Case
     from eval.trials.pool import Job
 
 ARMS = ("naive", "champion", "best")
@@ -28,23 +27,15 @@ Scores = dict[str, dict[str, dict[str, float]]]  # agent -> arm -> split -> shar
 
 def scores(repo: Repo) -> Scores:
     """Pass rates of every agent that has both baselines, and of who answers nothing."""
+    from eval.grading.trivial import baseline, passing
+
     jobs = list(_jobs(repo))
     found = pass_rates(jobs)
     for agent in found:
-        found[agent]["empty"] = silence([job.case for job in jobs if job.spec.name == agent])
+        cases = {job.case.id: job.case for job in jobs if job.spec.name == agent}.values()
+        silent = baseline(cases, passing(cases, []))
+        found[agent]["empty"] = {half: one.passed / one.total for half, one in silent.items() if one.total}
     return found
-
-
-def silence(cases: Sequence[Case]) -> dict[str, float]:
-    """By split, the share of cases that an empty answer passes."""
-    from eval.grading.graders import passes
-
-    halves = {half: [case for case in cases if case.split == half] for half in SPLITS}
-    return {
-        half: sum(passes(case.expect, [], case.threshold) for case in own) / len(own)
-        for half, own in halves.items()
-        if own
-    }
 
 
 def pass_rates(jobs: Sequence[Job]) -> Scores:

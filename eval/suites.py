@@ -28,7 +28,7 @@ def parser() -> cli.Parser:
 
 @cli.entry(parser)
 def main(args: argparse.Namespace, repo: Repo) -> int:
-    from eval.grading.suite import pin
+    from eval.grading.suite import pin, settle
 
     paths = _paths(repo, args.suite)
     if args.command == "pin":
@@ -38,7 +38,11 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
         cli.tell(args, {"pinned": changed, "warnings": warnings}, *told, *warnings)
         return cli.OK
     if args.command == "settle":
-        return _settle(repo, paths, args)
+        settled = settle(repo, paths, args.today or datetime.now(UTC).date())
+        told = [f"{path.stem}: {count} fresh cases settled, and pinned" for path, count in settled.items()]
+        value = {"settled": {path.stem: count for path, count in settled.items()}}
+        cli.tell(args, value, *told or ["nothing to settle"])
+        return cli.OK
     rows = [_row(repo, path) for path in paths]
     cli.tell(args, {"suites": rows}, *map(_line, rows))
     return cli.FOUND if args.command == "check" and any(row["problem"] for row in rows) else cli.OK
@@ -52,19 +56,6 @@ def _paths(repo: Repo, names: list[str]) -> list[Path]:
     if missing := [path for path in named if not (repo / path).is_file()]:
         raise BadInput(f"{missing[0]}: no such suite")
     return named
-
-
-def _settle(repo: Repo, paths: list[Path], args: argparse.Namespace) -> int:
-    from eval.grading.suite import Suites, settle
-
-    suites = Suites(repo)
-    for path in paths:  # all of them before the first is written
-        suites.load(path, check=True)
-    today = args.today or datetime.now(UTC).date()
-    settled = {path.stem: count for path in paths if (count := settle(repo, path, today))}
-    told = [f"{name}: {count} fresh cases settled, and pinned" for name, count in settled.items()]
-    cli.tell(args, {"settled": settled}, *told or ["nothing to settle"])
-    return cli.OK
 
 
 def _row(repo: Repo, path: Path) -> dict[str, Any]:

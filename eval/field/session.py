@@ -58,7 +58,7 @@ def harvest(repo: Repo, asked: Asked, *, dry_run: bool = False) -> Report:
     suites = _suites(repo, manifest, check=not dry_run)  # before the first is written
     left_out: Counter[str] = Counter()
     made = list(_made(repo, manifest, suites, asked, left_out))
-    settled = {} if dry_run else _settled(repo, suites, asked.today)
+    settled = {} if dry_run else settle(repo, map(Path, sorted(suites.loaded)), asked.today)
     if not dry_run:
         for path in sorted({one.told.suite for one in made}):
             new = b"".join(one.line for one in made if one.told.suite == path)
@@ -72,7 +72,7 @@ def harvest(repo: Repo, asked: Asked, *, dry_run: bool = False) -> Report:
         since=asked.today.isoformat(),
         days=asked.days,
         cases=tuple(one.told for one in made),
-        settled=settled,
+        settled={str(path): count for path, count in settled.items()},
         left_out=dict(sorted(left_out.items())),
         command=f"python -m eval.harvest --most {asked.most} --days {asked.days} --today {asked.today}",
         metadata={"git_commit": commit, "git_dirty": dirty},
@@ -108,11 +108,6 @@ def _suites(repo: Repo, manifest: Manifest, *, check: bool) -> Suites:
 def _due(repo: Repo, path: str, today: date) -> bool:
     lines = read_again(repo / path).splitlines(keepends=True)
     return any(settled_line(line, today) != line for line in lines)
-
-
-def _settled(repo: Repo, suites: Suites, today: date) -> dict[str, int]:
-    moved = {path: settle(repo, Path(path), today) for path in sorted(suites.loaded)}
-    return {path: count for path, count in moved.items() if count}
 
 
 def _made(

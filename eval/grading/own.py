@@ -21,16 +21,8 @@ from agents.manifest.code import code_hash, load_code
 from telemetry.edge.records import is_number
 
 PROBES: Final[Sequence[Any]] = (
-    "",
-    "Some text, please.",
-    0,
-    1.5,
-    True,
-    [],
-    ["a"],
-    [{"id": "a"}],
-    {},
-    {"id": "a"},
+    *("", "Some text, please.", 0, 1.5, True),
+    *([], ["a"], [{"id": "a"}], {}, {"id": "a"}),
 )
 
 LIMIT_S: Final = 2.0  # of computing, that a grader or a pattern may take over one answer

@@ -195,15 +195,20 @@ def unpin(repo: Repo, paths: Iterable[Path]) -> None:
             write_json(file, {"suites": lock})
 
 
-def settle(repo: Repo, path: Path, today: date) -> int:
-    """Let the fresh cases that are old enough join the half of their family, and pin; gives how many did."""
-    Suites(repo).load(path, check=True)  # refuses what nobody has pinned: it would be pinned along
-    before = read_again(repo / path)
-    lines = [settled_line(line, today) for line in before.splitlines(keepends=True)]
-    moved = sum(new != old for new, old in zip(lines, before.splitlines(keepends=True), strict=True))
-    if moved:
-        write_atomic(repo / path, b"".join(lines))
-        pin(repo, [path])
+def settle(repo: Repo, paths: Iterable[Path], today: date) -> dict[Path, int]:
+    """Let fresh cases that are old enough join the half of their family, and pin; gives how many did, where any did."""
+    paths, moved = list(paths), {}
+    for (
+        path
+    ) in paths:  # all of them before the first is written; what nobody has pinned would be pinned along
+        Suites(repo).load(path, check=True)
+    for path in paths:
+        before = read_again(repo / path).splitlines(keepends=True)
+        lines = [settled_line(line, today) for line in before]
+        if count := sum(new != old for new, old in zip(lines, before, strict=True)):
+            write_atomic(repo / path, b"".join(lines))
+            pin(repo, [path])
+            moved[path] = count
     return moved
 
 
