@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -90,20 +91,15 @@ def drawn(vector: Sequence[float], chance: Callable[[], float]) -> int:
     return max(at for at, share in enumerate(vector) if share > 0)  # rounding ate the last sliver
 
 
+@functools.cache
 def _quantiles() -> Any:
-    global _cut
-    if _cut is None:
-        from statistics import NormalDist
+    """To 4 standard deviations at the ends, where a candidate far behind may still be the best."""
+    from statistics import NormalDist
 
-        import numpy as np
+    import numpy as np
 
-        # To 4 standard deviations at the ends, where a candidate far behind may still be the best.
-        inner = [NormalDist().inv_cdf(step / STEPS) for step in range(1, STEPS)]
-        _cut = np.array([-4.0, -2.8, *inner, 2.8, 4.0])
-    return _cut
-
-
-_cut: Any = None
+    inner = [NormalDist().inv_cdf(step / STEPS) for step in range(1, STEPS)]
+    return np.array([-4.0, -2.8, *inner, 2.8, 4.0])
 
 
 def _normal(z: Any) -> Any:

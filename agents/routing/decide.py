@@ -94,11 +94,10 @@ class Router:
         )
 
     def _version(self, strategy: str) -> str:
-        if strategy == BANDIT:
-            return (
-                self.policy.policy_version if self.policy else f"{'ucb' if self.optimistic else 'thompson'}-1"
-            )
-        return f"{strategy}-1"
+        if strategy == BANDIT and self.policy:
+            return self.policy.policy_version
+        by = ("ucb" if self.optimistic else "thompson") if strategy == BANDIT else strategy
+        return f"{by}-1"
 
     def _pool(self, task: Task, without: Collection[str]) -> _Pool:
         import numpy as np
@@ -153,8 +152,8 @@ def _candidates(pool: _Pool, scores: Sequence[float], vector: Sequence[float]) -
     columns = (pool.names, pool.capability, pool.performance, pool.load, scores, vector)
     top = max(scores)
     return [
-        Candidate(name, share, performance, load, score, _reason(score == top, performance), probability)
-        for name, share, performance, load, score, probability in zip(*columns, strict=True)
+        Candidate(name, share, earned, load, score, _reason(score == top, earned), probability)
+        for name, share, earned, load, score, probability in zip(*columns, strict=True)
     ]
 
 

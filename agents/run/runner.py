@@ -109,7 +109,8 @@ class Runner:
         fields["input_sha256"] = keep(given.body.decode()) if given else None
         fields |= {"source_mode": self.inputs.mode_of(spec)} | ({"target_agent": target} if target else {})
         if given and self.offline and (why := unknown_offline(spec, self.prompts, given.copy())):
-            return self._told(Result(spec.name, run_id, as_of, input_hash, None, _skipped(why), target))
+            row = {"error": why, "error_kind": "unknown_task", "ts": logger.utc_now()}
+            return self._told(Result(spec.name, run_id, as_of, input_hash, None, row, target))
         task = task_of(spec, given and given.tenant, f"{spec.inputs}:{given.hash}" if given else None)
         task |= {name: value for name, value in about.items() if value is not None}
         if self.pick and spec.models:
@@ -123,10 +124,9 @@ class Runner:
                     await instrument_agent_call_async(spec.name, lambda: _refused(agent), **fields)
             except (Exception, SystemExit) as problem:  # noqa: BLE001 - logged on its row; the others go on
                 unlogged = f"{type(problem).__name__}: {problem}"
-        row = next((row for row in reversed(rows) if row["run_id"] == run_id and row["kind"] == "run"), None)
-        return self._told(
-            Result(spec.name, run_id, as_of, input_hash, output, row or {"error": unlogged}, target)
-        )
+        own = (row for row in reversed(rows) if row["run_id"] == run_id and row["kind"] == "run")
+        logged = next(own, {"error": unlogged})
+        return self._told(Result(spec.name, run_id, as_of, input_hash, output, logged, target))
 
     @property
     def offline(self) -> bool:
@@ -166,10 +166,6 @@ class Runner:
             except (Exception, SystemExit) as problem:  # noqa: BLE001 - importing an agent may do anything
                 return RuntimeError(f"{spec.module}: {type(problem).__name__}: {problem}")
         return self._agents[key]
-
-
-def _skipped(why: str) -> dict[str, str]:
-    return {"error": why, "error_kind": "unknown_task", "ts": logger.utc_now()}
 
 
 async def _refused(problem: object) -> None:
