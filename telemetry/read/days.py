@@ -39,7 +39,7 @@ PLACE: Final = SEALED / "days"
 COLD: Final = SEALED / "cold"  # below it: dt=YYYY-MM-DD/<what>.parquet, instead of rows (telemetry/tiers)
 COLD_SUMS: Final = ("cells", "field", "latency")  # inputs of which only the hash is left repeat nothing
 LARGE: Final = 24 << 20  # bytes of sealed days, some 800,000 rows, from which on their sums are kept
-AT_ONCE: Final = 2  # files summed up at a time
+AT_ONCE: Final = 2  # sums of a day that are made at a time: one of them takes as long as the others together
 BUCKETS: Final = 256
 # Between two buckets of latency, from 1 ms to a quarter of an hour: values are known to 3 %.
 STEP: Final = 1.055
@@ -143,8 +143,8 @@ def kept(repo: Repo, files: Sequence[Path], window: Window) -> Kept | None:
     try:
         if missing:
             tidy(repo, {*days, "total"})
-            with ThreadPoolExecutor(AT_ONCE) as pool:
-                list(pool.map(lambda name: _make(repo, name, days[name]), missing))
+            for name in missing:
+                _make(repo, name, days[name])
     except OSError:  # a full or read-only disk: rows are there all the same
         return None
     return found
@@ -244,17 +244,21 @@ def _make(repo: Repo, name: str, files: Sequence[Path]) -> None:
 
 def sum_up(files: Sequence[Path], target: Callable[[str], Path], whats: Sequence[str] = ()) -> None:
     """What the runs of sealed files come to, each kind (or these) in a file of its own."""
-    with opened() as con:
-        needed = ", ".join(NEEDED)
-        con.execute(
-            f"create temp table runs as select {needed} from ({sealed_sql(files, False)}) where kind = 'run'"
-        )
-        for what, sql in _sums("runs").items():
-            if not whats or what in whats:
-                file = target(what)
-                coming = file.with_name(f"{file.name}.{os.getpid()}.coming")
-                con.execute(f"copy ({sql}) to {quoted(str(coming))} (format parquet, compression zstd)")
-                coming.rename(file)
+    # To read the columns of one file again takes less than to keep them; several are looked through for repeats once.
+    kept = "view" if len(files) == 1 else "table"
+    rows = f"select {', '.join(NEEDED)} from ({sealed_sql(files, False)}) where kind = 'run'"
+    with opened() as con, ThreadPoolExecutor(AT_ONCE) as pool:
+        con.execute(f"create {kept} runs as {rows}")
+
+        def copy(what: str, sql: str) -> None:
+            file = target(what)
+            coming = file.with_name(f"{file.name}.{os.getpid()}.coming")
+            with con.cursor() as own:
+                own.execute(f"copy ({sql}) to {quoted(str(coming))} (format parquet, compression zstd)")
+            coming.rename(file)
+
+        sums = {what: sql for what, sql in _sums("runs").items() if not whats or what in whats}
+        list(pool.map(copy, sums.keys(), sums.values()))
 
 
 def readable(day: Path) -> bool:
