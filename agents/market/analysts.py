@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from agents.offline.analysts import GENERIC
-from agents.offline.rules import Analyst, Rules, found, pattern, tables
+from agents.offline.rules import Analyst, Rules, found, pattern, standing, tables
 
 Row = Mapping[str, Any]
 
@@ -95,14 +96,19 @@ def headlines(rules: Rules, payload: Row) -> dict[str, Any]:
     for line in payload.get("headlines") or ():
         if not isinstance(line, dict) or not isinstance(line.get("text"), str):
             continue
-        metaphors = pattern(rules.terms("metaphors"))
-        text = metaphors.sub(lambda match: "." * len(match.group()), line["text"].replace("’", "'"))
+        text = _literally(rules.terms("metaphors"), line["text"].replace("’", "'"))
         score, terms = _score(rules, text)
         if terms and score > 0 and score >= least:
             about = {"headline_id": str(line.get("id")), "region": _region(rules, text), "risk_score": score}
             why = f"risk terms: {', '.join(terms)}"
             items.append(about | {"category": _category(rules, text), "rationale": why})
     return {"items": items}
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _literally(metaphors: tuple[str, ...], text: str) -> str:
+    """The text with its figures of speech blotted out."""
+    return pattern(metaphors).sub(lambda match: "." * len(match.group()), text)
 
 
 def _score(rules: Rules, text: str) -> tuple[float, list[str]]:
@@ -123,10 +129,10 @@ def _hits(rules: Rules, text: str) -> list[tuple[float, str]]:
     """Each risk term once, with what is left of its weight after negation."""
     before, after = rules.terms("negation_cues"), rules.terms("negation_after")
     window, factor = int(rules.number("negation_window")), rules.number("negation_factor")
-    strongest: dict[str, float] = {}
-    # Term by term: a pattern of them all would have to be made anew for every list that a search tries.
-    for term, weight in rules.weights("risk_terms").items():
-        for match in pattern((term,)).finditer(text) if found((term,), text) else ():
+    weights, strongest = rules.weights("risk_terms"), dict[str, float]()
+    for term in standing(tuple(weights), text):
+        weight = weights[term]
+        for match in pattern((term,)).finditer(text):
             lead = " ".join(text[: match.start()].split()[-window:]) if window > 0 else ""
             trail = " ".join(text[match.end() :].split()[:window]) if window > 0 else ""
             negated = bool(found(before, lead) or found(after, trail))
@@ -137,14 +143,14 @@ def _hits(rules: Rules, text: str) -> list[tuple[float, str]]:
 
 
 def _sum(weights: Mapping[str, float], text: str) -> float:
-    return sum(weight for term, weight in weights.items() if found((term,), text))
+    return sum(weights[term] for term in standing(tuple(weights), text))
 
 
 def _region(rules: Rules, text: str) -> str:
     """The region that most terms of the text name, of several the one named first."""
-    named: dict[str, list[int]] = {}
+    named: dict[str, tuple[int, ...]] = {}
     for region in REGIONS:
-        if places := [match.start() for match in pattern(rules.terms(f"region_{region}")).finditer(text)]:
+        if places := _places(rules.terms(f"region_{region}"), text):
             named[region] = places
     if len(named) >= rules.number("global_from"):
         return "global"
@@ -152,6 +158,12 @@ def _region(rules: Rules, text: str) -> str:
         default = rules.word("default_region")
         return default if default in (*REGIONS, "none") else "global"
     return max(named, key=lambda region: (len(named[region]), -named[region][0]))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _places(terms: tuple[str, ...], text: str) -> tuple[int, ...]:
+    """Where the terms stand in the text."""
+    return tuple(match.start() for match in pattern(terms).finditer(text))
 
 
 def _category(rules: Rules, text: str) -> str:
