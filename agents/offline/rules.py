@@ -17,19 +17,23 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_terms, load_yaml, made
+from telemetry.edge.records import MAX_DEPTH, load_terms, load_yaml, made
 
 BY_SUBJECT = "_by_series"  # ends the name of a key that says a number for each subject, such as a series
 MAX_BLOCK = 50_000  # characters; longer is no list of rules
 _PLAIN = (str, int, float)  # what a term or number may be written as
 _FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
-_BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+BLOCK: Final = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_KEY = re.compile(r"[A-Za-z_][\w-]*:")
+_NEXT = re.compile(rf"\n(?={_KEY.pattern})")  # where an entry ends and another begins
+_WHOLE = re.compile(r"^(?:---|\.\.\.|%)|<<|&", re.MULTILINE)  # documents, merged maps, anchors
 
 
 @frozen
@@ -138,10 +142,10 @@ def read(system: str) -> Rules:
     """The rules of a system text; none at all if it has no block."""
     values: dict[str, Any] = {}
     problems: list[str] = []
-    for number, match in enumerate(_BLOCK.finditer(system), 1):
+    for number, match in enumerate(BLOCK.finditer(system), 1):
         text = match.group(1)
         try:
-            block = load_terms(text) if len(text) <= MAX_BLOCK else None
+            block = _block(text) if len(text) <= MAX_BLOCK else None
         except ValueError as error:
             problems.append(f"rules block {number}: {str(error)[:200]}")
             continue
@@ -150,6 +154,35 @@ def read(system: str) -> Rules:
         elif block is not None or len(text) > MAX_BLOCK:
             problems.append(f"rules block {number}: must be a YAML mapping of at most {MAX_BLOCK} characters")
     return Rules(values, tuple(problems))
+
+
+def entries(block: str) -> Iterator[str]:
+    """The entries of a block with the lines that belong to them; a comment goes with what stands above it."""
+    cuts = [0, *(entry.end() for entry in _NEXT.finditer(block)), len(block)]
+    return (block[start:end] for start, end in pairwise(cuts) if start < end)
+
+
+def _block(block: str) -> Any:
+    """The YAML of a block: a search changes one entry of many, and each is read once.
+
+    As a whole where an entry does not say by itself what it would say there.
+    """
+    if _WHOLE.search(block) or block.count("[") + block.count("{") > MAX_DEPTH:
+        return load_terms(block)
+    values: dict[Any, Any] = {}
+    for entry in entries(block):
+        try:
+            value = loaded(entry)
+        except ValueError:  # what is wrong, it is told of the whole
+            return load_terms(block)
+        if isinstance(value, dict) and _KEY.match(entry):
+            values |= value
+        elif value is not None:
+            return load_terms(block)
+    return values
+
+
+loaded: Final = functools.lru_cache(maxsize=8192)(load_terms)  # of an entry, or a line of one
 
 
 @functools.lru_cache(maxsize=1024)

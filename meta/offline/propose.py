@@ -12,7 +12,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from agents.offline.rules import Analyst, Answer, Rules
+from agents.offline.rules import Analyst, Answer, Rules, read
 from meta.offline import rule_text
 from meta.offline.rule_moves import Move, moves
 from meta.offline.term_mining import mine
@@ -34,7 +34,7 @@ def knowing(analysts: Mapping[str, Analyst]) -> Answer:
         most, words, least = (int(rules.number(name)) for name in ("max_terms", "term_words", "min_failing"))
         mined = mine(failing, passing, words=words, least=least)[:most]
         draw = random.Random(f"propose {payload.get('seed')}")
-        ideas = moves(rule_text.read(prompt), analysts, failing, mined, draw)
+        ideas = moves(read(prompt).values, analysts, failing, mined, draw)
         proposals = (
             {"reason": idea.told[:500], "answers": [], "edits": edits, "text": ""}
             for idea in ideas

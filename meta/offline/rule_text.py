@@ -1,4 +1,4 @@
-"""Reads and edits the fenced `rules` block of a prompt line by line: one rule changes, and nothing else.
+"""Edits the fenced `rules` block of a prompt line by line: one rule changes, and nothing else.
 
 Values keep the form they are written in (one line, or one entry a line), so that a diff shows what changed.
 """
@@ -8,26 +8,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
+from agents.offline.rules import BLOCK, entries, loaded
 from meta.proposals.edits import Edit, EditError
-from telemetry.edge.records import load_terms
 
-_BLOCK = re.compile(r"^```rules[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
-_NEXT = re.compile(r"\n(?=[A-Za-z_][\w-]*:)")  # where an entry ends and another begins
 _COMMENT = re.compile(r"[ \t]+#[^'\"\]}]*$")
 _PLAIN = re.compile(r"[A-Za-z][\w .*/'-]*")  # needs no quotes in YAML, also inside brackets
-
-
-@functools.lru_cache(maxsize=64)
-def read(text: str) -> Mapping[str, Any]:
-    """The rules of a text: what `agents.offline.rules.read` gives, but entry by entry, remembered by their words."""
-    values: dict[str, Any] = {}
-    for block in _blocks(text):
-        for chunk in block:
-            values |= _parsed(chunk)
-    return values
 
 
 def set_value(text: str, key: str, value: Any) -> Edit:
@@ -116,16 +103,10 @@ def _smallest(text: str, old: str, new: str) -> Edit:
 
 @functools.lru_cache(maxsize=64)
 def _blocks(text: str) -> tuple[tuple[str, ...], ...]:
-    """The entries of each block with the lines that belong to them; a comment goes with what stands above it."""
-    bodies = [block[1] for block in _BLOCK.finditer(text)]
-    cuts = ([0, *(entry.end() for entry in _NEXT.finditer(body)), len(body)] for body in bodies)
-    return tuple(
-        tuple(body[start:end] for start, end in pairwise(places) if start < end)
-        for body, places in zip(bodies, cuts, strict=True)
-    )
+    """The entries of each block."""
+    return tuple(tuple(entries(block[1])) for block in BLOCK.finditer(text))
 
 
-@functools.lru_cache(maxsize=8192)
 def _parsed(chunk: str) -> dict[str, Any]:
     value = _yaml(chunk)
     return {str(key): one for key, one in value.items()} if isinstance(value, dict) else {}
@@ -133,6 +114,6 @@ def _parsed(chunk: str) -> dict[str, Any]:
 
 def _yaml(text: str) -> Any:
     try:
-        return load_terms(text)
+        return loaded(text)
     except ValueError:
         return None

@@ -6,6 +6,7 @@ where the change cannot reach a case.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,12 +17,12 @@ from agents.base import BaseAgent, build_agent
 from agents.domain import load_domain
 from agents.manifest import AgentSpec
 from agents.model.call import Completion, Message, Model
+from agents.offline import rules
 from agents.offline.model import UNKNOWN_TASK, OfflineModel, fitted
 from agents.offline.rules import Rules, chosen, pattern, tuned_keys
 from agents.prompted import PromptedAgent
 from agents.texts.prompt_set import PromptSet
 from eval.grading.graders import grade
-from meta.offline import rule_text
 from meta.proposals.screen import Mark, Unit
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
@@ -75,6 +76,8 @@ class OfflineScreen:
         self._asked: list[_Question | Mark] = []  # a mark: the agent asks nothing here, whatever its prompt
         self._known: dict[tuple[int, bytes], Mark] = {}
         self._places: dict[str, frozenset[int]] = {}
+        # Of the text to beat and of one tried: each is asked for again, place by place.
+        self._rules = functools.lru_cache(maxsize=16)(self._read)
 
     async def prepared(self) -> bool:
         """Ask every agent for its questions; are they such that they can be marked here?"""
@@ -94,21 +97,19 @@ class OfflineScreen:
 
     async def marks(self, text: str, places: Iterable[int]) -> dict[int, Mark]:
         """The marks of a text."""
-        found, asked = {}, dict[str, Rules]()
+        found = {}
         for place in places:
             unit, question = self.units[place], self._asked[place]
             if isinstance(question, Mark):
                 found[place] = question
                 continue
-            name = unit.spec.name
-            if name not in asked:
-                asked[name] = Rules(self._values(unit.spec, text))
-            analyst = chosen(self._agents[name][1].offline.analysts, asked[name], question.payload)
+            told = self._rules(unit.spec.name, text)
+            analyst = chosen(self._agents[unit.spec.name][1].offline.analysts, told, question.payload)
             self.spent += 1
             if analyst is None:  # an edit took the prompt's rules away
                 found[place] = Mark(False, 0.0, (UNKNOWN_TASK,))
                 continue
-            answer = analyst.answer(asked[name], question.payload)
+            answer = analyst.answer(told, question.payload)
             key = (place, orjson.dumps(answer, option=orjson.OPT_SORT_KEYS, default=str))
             if key not in self._known:
                 fit = answer if question.schema is None else fitted(answer, question.schema)
@@ -146,7 +147,7 @@ class OfflineScreen:
 
     def _changed_terms(self, spec: AgentSpec, before: str, after: str) -> set[str] | None:
         """The terms that come, go or weigh differently; None when more than terms changed."""
-        old, new = self._values(spec, before), self._values(spec, after)
+        old, new = (self._rules(spec.name, text).values for text in (before, after))
         keys = tuned_keys(self._agents[spec.name][1].offline.analysts.get(str(new.get("analyst", ""))))
         terms: set[str] = set()
         for name in old.keys() | new.keys():
@@ -163,11 +164,11 @@ class OfflineScreen:
                 return None
         return terms
 
-    def _values(self, spec: AgentSpec, text: str) -> dict[str, Any]:
+    def _read(self, agent: str, text: str) -> Rules:
         values: dict[str, Any] = {}
-        for path in spec.prompt_paths:
-            values |= rule_text.read(text if path == self.prompt else self.prompts.text(path))
-        return values
+        for path in self._agents[agent][0].spec.prompt_paths:
+            values |= rules.read(text if path == self.prompt else self.prompts.text(path)).values
+        return Rules(values)
 
     async def _marked(self, unit: Unit, answer: Any) -> Mark:
         """The mark of what the agent makes of this answer; None: of what the offline model says."""

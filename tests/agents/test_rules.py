@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agents.offline.analysts import GENERIC
 from agents.offline.rules import Analyst, Key, Rules, found, read
+from telemetry.edge.records import load_terms
 from tests.worlds import tables
 from tests.worlds.toy import ANALYSTS
 from tests.worlds.world import TREE
@@ -46,6 +47,29 @@ def test_no_and_null_are_words_in_a_list_and_no_is_false_for_a_flag() -> None:
 def test_a_broken_block_is_left_out_and_told(text: str) -> None:
     rules = read(block("kept: 1") + block(text))
     assert dict(rules.values) == {"kept": 1} and len(rules.problems) == 1
+
+
+ENTRIES = (
+    "a: 1", "b: [x, no]", "b: {x*: 1}", "m:\n  one: 1\n  two words: 2  # why", "m:\n- one\n- two", "# a comment",
+    "a: yes", "t: |\n  a: 5", 'q: "two\n  lines"', "f: [1,\nb: 2]", "f: {x: 1", "- item", "word", "x:y: 3", "c:", "",
+    "{a: 9}", "---", "...", "%TAG ! x:", "<<: {a: 4}", "n: &one {x: 1}", "o: *one", "p: {<<: *one}", "? k", ": v",
+    "http://x y", "!!set", "&y", "a: b\u2028c: d", "\tz: 1", "  a: 3", "e: !!int x", "'k': 2", "7: 8", "k: ]", "h: '",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(ENTRIES), max_size=6))
+def test_entry_by_entry_a_block_says_what_it_says_as_a_whole(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    try:
+        whole = load_terms(f"{text}\n")
+    except ValueError as problem:
+        told = [f"rules block 1: {str(problem)[:200]}"]
+        assert (read(block(text)).values, list(read(block(text)).problems)) == ({}, told)
+        return
+    if isinstance(whole, dict):
+        assert read(block(text)) == Rules({str(key): value for key, value in whole.items()})
+    else:
+        assert not read(block(text)).values and bool(read(block(text)).problems) == (whole is not None)
 
 
 def test_a_value_of_the_wrong_kind_counts_as_not_given() -> None:

@@ -121,7 +121,7 @@ def test_moves_follow_the_reasons_of_the_failures() -> None:
         "reasons": ['exact place: "hills", expected "coast"'],
     }
     mined = mine([case, case], [], words=1, least=2)[:9]
-    found = moves(rule_text.read(prompt), {"places": PLACES}, [case, case], mined, random.Random(1))
+    found = moves(rules.read(prompt).values, {"places": PLACES}, [case, case], mined, random.Random(1))
     told = [move.told for move in found]
     assert "near_coast with 'Goma'" in told
     assert not any(name.startswith(("near_hills with", "negation_cues with")) for name in told)

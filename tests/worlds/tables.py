@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.offline import rules
 from agents.offline.rules import Analyst, chosen, told, tuned_keys
-from meta.offline import rule_text
+from telemetry.edge.records import load_terms
 
 STAYS = {"analyst", "list", "id_field", "only", "up_signal", "down_signal", "blocked_venues", "required"}
 _READ = re.compile(r"rules\.(?:number|flag|word|terms|weights|words|number_for)\(\s*\"([a-z_]+)\"")
@@ -44,10 +44,16 @@ def check_analyst(name: str, analyst: Analyst) -> set[str]:
     return own
 
 
+def as_a_whole(text: str) -> dict[str, Any]:
+    """What the blocks of a text say where each is read at once, as plain YAML."""
+    blocks = [load_terms(block[1]) for block in rules.BLOCK.finditer(text)]
+    return {str(key): value for block in blocks for key, value in (block or {}).items()}
+
+
 def check_prompt(text: str, analysts: Mapping[str, Analyst], task: str = "") -> None:
     """Its rules read alike entry by entry, and its analyst knows them all; a search knows them or leaves them be."""
     read = rules.read(text)
-    assert not read.problems and rule_text.read(text) == dict(read.values)
+    assert not read.problems and as_a_whole(text) == dict(read.values)
     analyst = chosen(analysts, read, {"task": task})
     if analyst is None:
         assert not task
