@@ -14,6 +14,7 @@ import pytest
 from meta.publish.kinds import KINDS
 from tests.conftest import REPOSITORY
 from tests.worlds.night_checkout import git
+from tests.worlds.world import compiled
 
 pytestmark = pytest.mark.answers
 
@@ -31,7 +32,7 @@ def checkout(tmp_path: Path) -> Path:
             (copy / name).unlink(missing_ok=True)
     git(copy, "add", "-A")
     git(copy, "commit", "-q", "--allow-empty", "-m", "as it is now")
-    return copy
+    return compiled(copy)
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from agents.texts.prompt_set import PromptSet
 from eval.grading import suite as suites
 from meta.offline import analysts
 from telemetry.edge.files import MANIFEST, SUITES, Repo, here
-from tests.conftest import REPOSITORY
+from tests.conftest import PACKAGES, REPOSITORY
 from tests.worlds import toy as rivers
 
 TREE = Path(rivers.__file__).with_name("tree")
@@ -127,6 +127,15 @@ def engine(root: Path) -> None:
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, root / name)
     shutil.copyfile(REPOSITORY / ".gitignore", root / ".gitignore")
+
+
+def compiled(copy: Path) -> Path:
+    """Put what is compiled of the packages beside their sources in a copy: it goes by hash, and holds there too."""
+    for folder in (kept for name in PACKAGES for kept in (REPOSITORY / name).rglob("__pycache__")):
+        there = copy / folder.relative_to(REPOSITORY)
+        if there.parent.is_dir():
+            shutil.copytree(folder, there, dirs_exist_ok=True)
+    return copy
 
 
 def with_agents_of(root: Path, patch: pytest.MonkeyPatch) -> None:
