@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import py_compile
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-from telemetry.edge.files import working_in
+sys.dont_write_bytecode = (
+    False  # what pytest compiles is kept until the tests begin, whatever the environment says
+)
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+from telemetry.edge.files import working_in  # noqa: E402
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGES = ("telemetry", "agents", "eval", "meta")
@@ -97,14 +101,8 @@ def pytest_configure(config: pytest.Config) -> None:
                 py_compile.compile(str(source), invalidation_mode=by_hash, quiet=2)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Keep the test modules as pytest compiled them: a worker inherits from above that nothing is kept."""
-    sys.dont_write_bytecode = False
-    try:
-        return (yield)
-    finally:
-        sys.dont_write_bytecode = True
+def pytest_collection_finish() -> None:
+    sys.dont_write_bytecode = True
 
 
 @pytest.hookimpl(optionalhook=True)
