@@ -32,6 +32,7 @@ put("meta/decisions/2026-11-16-ab_champion-macro_watcher.json", {DECISION!r})
 output("promoted=true\\n")
 """
 DATA = 'put("telemetry/events.jsonl", "data stays out\\n")\n'
+REVIVED = "assert sys.argv[1:] == ['--revive']\noutput('revived=1\\n')\n"
 PATCHED = repo.FILES["agents/market/macro_watcher.py"].replace("sqrt(x)", "sqrt(abs(x))")
 
 
@@ -57,62 +58,28 @@ def ab_night(night: Night, body: str, event: str = "schedule", **more: str) -> R
     return night.run("prompt_ab_test", event, **more)
 
 
+# The other kinds are proposed with their own scripts in test_life.py.
 @pytest.mark.parametrize(
-    ("workflow", "kind", "event", "inputs", "body", "files"),
+    ("workflow", "kind", "event", "body", "files"),
     [
-        (
-            "prompt_ab_test",
-            "ab_champion",
-            "schedule",
-            {},
-            PROMOTE + DATA,
-            {
-                "agents/prompts/macro_watcher.md": BETTER,
-                "agents/prompts/variants/macro_watcher/champion.md": BETTER,
-                "meta/decisions/2026-11-16-ab_champion-macro_watcher.json": DECISION,
-            },
-        ),
-        (
-            "agent_revival",
-            "revival",
-            "schedule",
-            {},
-            "assert sys.argv[1:] == ['--revive']\noutput('revived=1\\n')\n",
-            {},
-        ),
-        ("cross_critiques", "critiques", "schedule", {}, "output('to_tell=3\\n')\n", {}),
-        ("new_cases", "new_cases", "schedule", {}, "output('harvested=2\\n')\n", {}),
-        (
-            "prompt_proposals",
-            "proposals",
-            "schedule",
-            {},
-            "put('agents/prompts/variants/macro_watcher/C.md', 'new\\n')\noutput('proposed=1\\n')\n",
-            {"agents/prompts/variants/macro_watcher/C.md": "new\n"},
-        ),
+        ("agent_revival", "revival", "schedule", REVIVED, {}),
+        ("new_cases", "new_cases", "schedule", "output('harvested=2\\n')\n", {}),
         (
             "sandbox_patch",
             "sandbox",
             "workflow_dispatch",
-            {},
             f"put('agents/market/macro_watcher.py', {PATCHED!r})\noutput('patched=true\\n')\n",
             {"agents/market/macro_watcher.py": PATCHED},
         ),
     ],
+    ids=["revival", "new_cases", "sandbox"],
 )
 def test_a_change_becomes_the_pull_request_of_its_kind(
-    night: Night,
-    workflow: str,
-    kind: str,
-    event: str,
-    inputs: dict[str, str],
-    body: str,
-    files: dict[str, str],
+    night: Night, workflow: str, kind: str, event: str, body: str, files: dict[str, str]
 ) -> None:
-    script(night, kind, body)
+    script(night, kind, body + DATA)
     night.start()
-    ran = night.run(workflow, event, inputs)
-    assert_opened(night, ran, kind, files)
+    assert_opened(night, night.run(workflow, event), kind, files)
 
 
 def assert_opened(night: Night, ran: Ran, kind: str, files: dict[str, str]) -> None:
@@ -126,8 +93,6 @@ def assert_opened(night: Night, ran: Ran, kind: str, files: dict[str, str]) -> N
     assert request["draft"] == ("always-true" if form.draft else "false")
     reports = {f"{form.report}.json": "{}\n", f"{form.report}.md": "**Merge?** yes\n"}
     assert night.diff(form.branch) == reports | files
-    if kind == "ab_champion":
-        assert request["commit-message"] == "Promote macro_watcher"
     assert "file(s)" in ran.summaries["produce"]
     assert "Pull request [#" in ran.summaries["publish"]
     assert "No BOT_TOKEN" in ran.log

@@ -248,17 +248,30 @@ def from_a_fork(night: Night) -> None:
 
 def report_alone_is_told(night: Night, ran: Ran, kind: str) -> None:
     """The pull request of a kind that changes nothing live: its report, and new challengers at most."""
-    form = KINDS[kind]
+    form, request = KINDS[kind], ran.requests[KINDS[kind].branch]
     changed = night.diff(form.branch)
-    assert ran.requests[form.branch]["body"] == changed.pop(f"{form.report}.md")
+    asked_in_its_form(night, request, kind)
+    assert request["body"] == changed.pop(f"{form.report}.md")
     assert json.loads(changed.pop(f"{form.report}.json"))[kind]
     assert all(name.startswith("agents/prompts/variants/") for name in changed)
     assert bool(changed) == (kind == "proposals")
 
 
+def asked_in_its_form(night: Night, request: Mapping[str, Any], kind: str) -> None:
+    form = KINDS[kind]
+    assert (request["title"], request["base"], request["delete-branch"]) == (
+        form.title,
+        night.default,
+        "true",
+    )
+    assert (request["operation"], request["labels"]) == ("created", ",".join(form.labels))
+    assert request["draft"] == ("always-true" if form.draft else "false")
+
+
 def promoted(night: Night, ran: Ran) -> bool:
     """The pull request that promotes: its words, and exactly the files that a promotion changes."""
     request, changed = ran.requests[CHAMPION.branch], night.diff(CHAMPION.branch)
+    asked_in_its_form(night, request, "ab_champion")
     assert request["body"].startswith("> [!TIP]\n> **Promote `flood_watch` B ")
     assert request["commit-message"].startswith("Promote flood_watch: +")
     decision = changed.pop(next(name for name in changed if name.startswith("meta/decisions/")))
