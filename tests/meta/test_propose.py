@@ -55,13 +55,14 @@ class Proposing(Model):
         self.answers = list(answers)
         self.cost_usd = cost_usd
         self.asked: list[dict[str, Any]] = []
+        self.reader = offline()
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, **_: Any
     ) -> Completion:
         user = json.loads(messages[-1]["content"])
         if user.get("task") != "propose":
-            return await offline().complete(messages, schema=schema)
+            return await self.reader.complete(messages, schema=schema)
         self.asked.append(user)
         data = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         paid = {
@@ -487,12 +488,14 @@ def test_a_run_without_news_leaves_the_report_and_says_so(checkout: Path) -> Non
 def test_a_real_endpoint_is_asked_in_its_own_dialect_and_screened_by_trials(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reader = offline()
+
     def endpoint(request: Request) -> Reply:
         system, user = (message["content"] for message in request.json()["messages"][:2])
         if json.loads(user)["task"] == "propose":
             return chat(json.dumps(proposal(LOWER)))
         schema = request.json()["response_format"]["json_schema"]["schema"]
-        return chat(json.dumps(offline().answer(as_offline(system), user, schema)))
+        return chat(json.dumps(reader.answer(as_offline(system), user, schema)))
 
     with Loopback(endpoint) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "k")
