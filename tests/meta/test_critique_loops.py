@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from agents.manifest import Manifest
 from agents.model.call import Completion, LLMError, Message, Model
 from agents.model.schema import problems
-from agents.offline.rules import read
+from agents.offline.rules import Analyst, read
 from eval.grading.suite import split
 from meta import critique_loops
-from meta.critique.check import alike, linked, merged, ranked
+from meta.critique.check import ANSWER, alike, linked, merged, ranked
 from meta.critique.report import FORM, Critique, Failed, Issue, Recommendation, Refusal, Report, markdown
 from meta.critique_loops import Options, critique, run_loops
 from meta.offline import analysts
@@ -320,10 +320,14 @@ def payloads() -> st.SearchStrategy[Mapping[str, Any]]:
     )
 
 
-@given(payloads())
-def test_the_offline_critic_answers_any_material_in_the_asked_shape(material: Mapping[str, Any]) -> None:
-    told = read("```rules\nanalyst: critique\nalarm_score: 70\nmax_error_share: 0.1\nlow_reward: 0.05\n```\n")
-    from meta.critique.check import ANSWER
+@pytest.fixture(scope="module")
+def critic() -> Analyst:
+    return analysts(Manifest((), {}))["critique"]
 
-    critic = analysts(Manifest((), {}))["critique"]
+
+@given(payloads())
+def test_the_offline_critic_answers_any_material_in_the_asked_shape(
+    critic: Analyst, material: Mapping[str, Any]
+) -> None:
+    told = read("```rules\nanalyst: critique\nalarm_score: 70\nmax_error_share: 0.1\nlow_reward: 0.05\n```\n")
     assert problems(ANSWER, critic.answer(told, material)) == []
