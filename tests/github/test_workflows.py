@@ -161,6 +161,19 @@ def test_schedules_follow_the_loop() -> None:
     assert "sandbox_patch" not in hours
 
 
+def test_every_link_of_the_night_keeps_its_own_hours_unless_all_are_on_one_clock() -> None:
+    """The same condition in all: that it lets a schedule through is seen where the A/B test is run by one."""
+    own = "inputs.chained || github.event_name != 'schedule' || vars.RATCHET_CLOCK != 'nightly'"
+    jobs = yaml.safe_load((GITHUB / "workflows/nightly.yml").read_text())["jobs"].values()
+    links = [GITHUB.parent / job["uses"] for job in jobs if job.get("with") == {"chained": True}]
+    assert len(links) == 4
+    for link in links:
+        document = yaml.safe_load(link.read_text())
+        first = next(iter(document["jobs"].values()))
+        assert first["if"] in (own, f"vars.RATCHET_PAUSE == '' && ({own})"), link
+        assert "schedule" in triggers(document), link
+
+
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([BIN / command[0], *command[1:]], cwd=ROOT, capture_output=True, text=True)
 
