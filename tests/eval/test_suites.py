@@ -90,6 +90,8 @@ def test_a_suite_never_pinned_says_so(root: Path) -> None:
         (CASE | {"family": ""}, "family"),
         (CASE | {"expect": []}, "expect"),
         (CASE | {"expect": [{"grader": "vibes"}]}, r"expect\.0\.grader"),
+        (CASE | {"expect": [{"grader": None, "value": 1}]}, r"expect\.0\.grader"),
+        (CASE | {"expect": [{"grader": ["x"], "value": 1}]}, r"expect\.0\.grader"),
         (CASE | {"expect": [{"grader": "exact"}]}, r"expect\.0"),
         (CASE | {"expect": [{"grader": "json_schema", "schema": {"type": 7}}]}, r"expect\.0\.schema"),
         (CASE | {"expect": [{"grader": "regex", "pattern": "(?<year>"}]}, r"expect\.0\.pattern"),
