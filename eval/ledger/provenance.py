@@ -17,18 +17,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from agents.model.schema import checker, read_schema
 from agents.model.threads import start
 from telemetry import logger
 from telemetry.edge.files import HISTORY, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, git
-from telemetry.edge.records import listed, load_json, plain
+from telemetry.edge.records import load_json, plain
 from telemetry.logger import SCORING_VERSION
 
 if TYPE_CHECKING:
     from eval.trials.trial import Trial
 
 RunType = Literal["eval", "ab_test", "backtest", "proposals", "night"]
+Records = Literal["comparisons", "searches", "tests"]
+SCHEMA = Path(__file__).parents[1] / "history.schema.json"
 
 # What a score may depend on.
 PACKAGES = ("genai-prices", "jsonschema-rs", "numpy", "openai", "orjson", "pyyaml")
@@ -152,26 +155,26 @@ class Line:
     def date(self) -> str:
         return self.ts[:10]
 
-    def listed(self, name: str) -> list[Mapping[str, Any]]:
+    def listed(self, name: Records) -> Sequence[Mapping[str, Any]]:
         """The records of the summary under that name."""
-        return list(listed(self.summary.get(name)))
+        return self.summary.get(name) or []
 
 
 def history(repo: Repo, run_type: RunType | None = None) -> Iterator[Line]:
     """The lines of that kind, or all, oldest first; a torn or foreign one is no line."""
     file = repo / HISTORY
     found: list[Line] = []
-    word = (run_type or "").encode()
+    word, sound = (run_type or "").encode(), checker(read_schema(SCHEMA))
     for text in file.read_bytes().splitlines() if file.exists() else ():
         if word not in text:  # not of that kind, and need not be parsed to know it
             continue
         try:
             row = load_json(text)
-            if run_type in (None, row["run_type"]):
+            if sound(row) and run_type in (None, row["run_type"]):
                 date.fromisoformat(row["ts"][:10])
-                about = dict(row.get("metadata") or {})
-                found.append(Line(str(row["run_type"]), row["ts"], dict(row["summary"]), about))
-        except (ValueError, KeyError, TypeError):
+                about = row.get("metadata") or {}
+                found.append(Line(row["run_type"], row["ts"], row["summary"], about))
+        except ValueError:
             continue
     found.sort(key=lambda line: line.ts)  # lines of other machines come in when they are pulled
     yield from found

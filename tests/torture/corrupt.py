@@ -76,7 +76,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(value[key])
 
 
-def _changed(value: Any, draw: random.Random) -> Any:
+def changed(value: Any, draw: random.Random) -> Any:
     """One field is gone, of another type, or there is one too many."""
     if not (places := list(_places(value))):
         return draw.choice(VALUES)
@@ -93,17 +93,17 @@ def _changed(value: Any, draw: random.Random) -> Any:
 def _field(data: bytes, draw: random.Random) -> bytes:
     """The same document with a wrong field; of many lines, one such line."""
     try:
-        return json.dumps(_changed(json.loads(data), draw)).encode()
+        return json.dumps(changed(json.loads(data), draw)).encode()
     except ValueError:
         lines = data.splitlines()
     try:
         at = draw.randrange(len(lines))
-        lines[at] = json.dumps(_changed(json.loads(lines[at]), draw)).encode()
+        lines[at] = json.dumps(changed(json.loads(lines[at]), draw)).encode()
         return b"\n".join(lines) + b"\n"
     except (ValueError, IndexError):
         pass_on = data
     try:
-        return yaml.safe_dump(_changed(yaml.safe_load(pass_on), draw)).encode()
+        return yaml.safe_dump(changed(yaml.safe_load(pass_on), draw)).encode()
     except (yaml.YAMLError, UnicodeError):
         return _flip(pass_on, draw)
 
