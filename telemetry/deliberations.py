@@ -7,7 +7,6 @@ ever overwritten, and `sync` carries it. `--json` has every word; else one parag
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from telemetry.edge import cli
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import field_value, listed
 from telemetry.edge.text import MAX_PREVIEW, MAX_RATIONALE, clean, cut
 from telemetry.read.rows import Window, quoted, window_of, with_window_flags
 
@@ -91,7 +91,7 @@ def deliberations(
     by_run: dict[str, list[Turn]] = {}
     for call in calls:
         by_run.setdefault(call["run_id"], []).append(_turn(call, texts))
-    grades = {row["run_id"]: {name: _read(row[name]) for name in _GRADE} for row in graded}
+    grades = {row["run_id"]: {name: field_value(row[name]) for name in _GRADE} for row in graded}
     return [_one(row, texts, by_run.get(row["run_id"], []), grades.get(row["run_id"])) for row in found]
 
 
@@ -120,24 +120,16 @@ def _named(rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
         for name in ("input_sha256", "output_sha256", "first_output_sha256"):
             if row.get(name):
                 yield str(row[name])
-        yield from (str(message.get("sha256")) for message in _read(row.get("messages")) or ())
-
-
-def _read(value: Any) -> Any:
-    """A field that is no column comes as text."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
+        yield from (str(message.get("sha256")) for message in listed(field_value(row.get("messages"))))
 
 
 def _turn(row: Mapping[str, Any], texts: Mapping[str, str]) -> Turn:
-    messages = _read(row["messages"]) or ()
+    messages = listed(field_value(row["messages"]))
     return Turn(
         tuple({**message, "text": texts.get(str(message.get("sha256")))} for message in messages),
         texts.get(str(row["output_sha256"])),
         texts.get(str(row["first_output_sha256"])),
-        tuple(_read(row["tool_calls"]) or ()),
+        tuple(listed(field_value(row["tool_calls"]))),
         row["error_kind"],
     )
 
@@ -151,11 +143,11 @@ def _one(
         **about,
         error_kind=row["error_kind"],
         given=texts.get(str(row["input_sha256"])),
-        rationale=why(_read(output))[0],
-        rationale_truncated=why(_read(output))[1],
+        rationale=why(field_value(output))[0],
+        rationale_truncated=why(field_value(output))[1],
         output=output,
         turns=tuple(turns),
-        iterations=tuple(_read(row["iterations"]) or ()),
+        iterations=tuple(listed(field_value(row["iterations"]))),
         graded=graded,
     )
 

@@ -11,7 +11,6 @@ is missing is told; `--partial` exports it with a stamp); 2 bad input, or teleme
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_json
+from telemetry.edge.records import field_value, load_json
 from telemetry.read.agents import named_agents
 from telemetry.read.rows import add_since_flag, in_utc
 
@@ -266,7 +265,7 @@ def _choices(repo: Repo, asked: Asked) -> list[dict[str, Any]]:
             "context": {
                 "task_type": kind,
                 "complexity": complexity,
-                "requirements": json.loads(wanted or "{}"),
+                "requirements": field_value(wanted or "{}"),
             },
             "action": action,
             "propensity": propensity,

@@ -10,7 +10,7 @@ from agents.routing.choice import Decision
 from agents.routing.experience import AT, WORTH_SQL, filled
 from agents.routing.task import Task
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import plain
+from telemetry.edge.records import field_value, is_number, listed, plain
 from telemetry.logger import FIELD, log_event
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class Log:
     probability: Array  # row x candidate: with what each was drawn
     chosen: Array  # row -> index into arms
     reward: Array
-    unknown: int = 0  # choices left out: their run has no reward, was broken by others, or never ended
+    unknown: int = (
+        0  # choices left out: unreadable, or their run has no reward, was broken by others, or never ended
+    )
     certain: int = 0  # and those that were no draw, so that nothing can be learned of the others
 
     def half(self, first: bool) -> Log:
@@ -76,13 +78,20 @@ def load_log(repo: Repo, agent: str | None = None, since: datetime | None = None
         return _packed(con.execute(filled(JOINED_SQL, whose=whose)).fetchall())
 
 
+def _offered(text: str | None, chosen: str) -> list[tuple[str, float]]:
+    """Who could have been drawn, and with what probability; nothing where a row of another program does not say."""
+    found: list[Any] = [(one.get("agent_id"), one.get("probability")) for one in listed(field_value(text))]
+    sound = all(isinstance(name, str) and is_number(share) and 0 <= share <= 1 for name, share in found)
+    return found if sound and any(name == chosen and share for name, share in found) else []
+
+
 def _packed(rows: Sequence[tuple[Any, ...]]) -> Log:
     import numpy as np
-    import orjson
 
     drawn = [row for row in rows if row[4] == BANDIT]
-    known = [row for row in drawn if row[5] is not None]
-    offered = [[(one["agent_id"], one["probability"]) for one in orjson.loads(row[3])] for row in known]
+    told = [(row, _offered(row[3], row[2])) for row in drawn if row[5] is not None]
+    known = [row for row, offer in told if offer]
+    offered = [offer for _, offer in told if offer]
     arms = sorted({arm for one in offered for arm, _ in one} | {row[2] for row in known})
     types = sorted({row[1] for row in known})
     arm_at, type_at = ({name: at for at, name in enumerate(one)} for one in (arms, types))

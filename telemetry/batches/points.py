@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import field_value, is_number, listed
 from telemetry.logger import FIELD
 from telemetry.read.rows import Window
 
@@ -87,7 +88,7 @@ def load_points(repo: Repo, since: datetime | None = None) -> list[Point]:
     with connect(repo, Window(since=since), fields=_FIELDS) as con:
         turns: dict[str, list[Turn]] = defaultdict(list)
         for run_id, ts, messages, output, tools in con.execute(_CALLS).fetchall():
-            turns[run_id].append(Turn(ts, _messages(messages), output, _loaded(tools)))
+            turns[run_id].append(Turn(ts, _messages(messages), output, field_value(tools)))
         grades = {run_id: rest for run_id, *rest in con.execute(_GRADES).fetchall()}
         rows = con.execute(_RUNS).fetchall()
     return [_point(row, turns.get(row[1], ()), grades.get(row[1])) for row in rows]
@@ -134,20 +135,21 @@ def _point(row: Sequence[Any], turns: Iterable[Turn], grade: Sequence[Any] | Non
         input_hash=given,
         case_id=case_id,
         split=split,
-        turn_rewards=tuple(one.get("turn_reward") for one in _loaded(turn_data) or ()),
+        turn_rewards=tuple(_number(one.get("turn_reward")) for one in listed(field_value(turn_data))),
         turns=tuple(turns),
     )
 
 
 def _messages(text: str | None) -> tuple[tuple[str, str], ...]:
-    found: list[Mapping[str, str]] = _loaded(text) or []
-    return tuple((one["role"], one["sha256"]) for one in found)
+    """What was asked, whole: of a message that cannot be read the others are not told either."""
+    value = field_value(text)
+    found: list[Any] = [(one.get("role"), one.get("sha256")) for one in listed(value)]
+    whole = found and len(found) == len(value) and all(isinstance(part, str) for one in found for part in one)
+    return tuple(found) if whole else ()
 
 
-def _loaded(text: str | None) -> Any:
-    import orjson
-
-    return None if text is None else orjson.loads(text)
+def _number(value: Any) -> float | None:
+    return value if is_number(value) else None
 
 
 def _truth(text: str) -> bool | None:

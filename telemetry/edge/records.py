@@ -139,6 +139,14 @@ def read_json(repo: Repo, path: str | Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def field_value(text: Any) -> Any:
+    """What a field says that is no column and so comes as text: its value, or the text where that is no JSON."""
+    try:
+        return load_json(text) if isinstance(text, str | bytes) else text
+    except ValueError:
+        return text
+
+
 def listed(value: Any) -> list[dict[str, Any]]:
     """The objects of a list that somebody else may have written: what is none of that is not there."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
