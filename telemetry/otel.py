@@ -22,7 +22,7 @@ from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.files import SCRATCH, Repo, write_json
 from telemetry.edge.frozen import frozen
 from telemetry.edge.text import redact, remember
-from telemetry.read.rows import Window, add_since_flag
+from telemetry.read.rows import Window, add_since_flag, is_instant
 
 ENDPOINT, HEADERS, SERVICE = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_SERVICE_NAME"
 SENT: Final = SCRATCH / "otel.json"  # the last moment that was sent, and which of its rows
@@ -144,7 +144,7 @@ def _sent(repo: Repo) -> Json:
 
     try:
         found: Json = orjson.loads((repo / SENT).read_bytes())
-        return found if isinstance(found.get("ids"), list) and isinstance(found.get("ts"), str) else {}
+        return found if isinstance(found.get("ids"), list) and is_instant(found.get("ts")) else {}
     except (OSError, ValueError, AttributeError):
         return {}  # none was sent, or nobody knows: the ids are the same when they are sent again
 

@@ -20,7 +20,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import plain
+from telemetry.edge.records import is_number, plain
 
 SHARE, CENT = 0.01, 0.01  # a difference below either is rounding
 STEADY: Final = 0.05  # ratios of billed to logged that lie so close together are a price, not an accident
@@ -78,6 +78,8 @@ def read_bill(file: Path) -> dict[Key, float]:
                 usd, day = row[columns["usd"]], row[columns["day"]]
                 try:
                     amount = float((usd or "0").replace("$", "").replace(",", "").strip() or 0)
+                    if not is_number(amount):
+                        raise ValueError("not finite")
                 except ValueError:
                     raise BadInput(
                         f"{where}: {columns['usd']}: must be an amount in USD, not {usd!r}"
@@ -111,9 +113,12 @@ def _day(text: str, where: str) -> str:
         if re.fullmatch(r"\d{9,11}(\.\d+)?", said):
             return datetime.fromtimestamp(float(said), UTC).date().isoformat()
         when = datetime.fromisoformat(said)
-    except ValueError:
+        day = (when.astimezone(UTC) if when.tzinfo else when).date()
+        if not 1970 <= day.year < 2200:  # as rows are
+            raise ValueError("of no bill")
+        return day.isoformat()
+    except (ValueError, OverflowError):
         raise BadInput(f"{where}: must be a day like 2026-11-16, not {text!r}") from None
-    return (when.astimezone(UTC) if when.tzinfo else when).date().isoformat()
 
 
 def reconcile(logged: Mapping[Key, Logged], billed: Mapping[Key, float]) -> list[Line]:

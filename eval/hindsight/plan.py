@@ -26,6 +26,7 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, blobs, git
+from telemetry.edge.records import load_json
 
 AGAIN = 1.5  # times as many cases as it was last tested on
 VERSIONS = 500  # of a prompt's history, searched for the text that was replaced
@@ -152,9 +153,7 @@ def _versions(root: Path, path: str) -> Iterator[bytes]:
 
 
 def _ids_on(repo: Repo, suite: Path, day: str) -> set[str] | None:
-    """The ids that a suite held at the end of that day, by git; None if the history does not reach back."""
-    import orjson
-
+    """The ids that a suite held at the end of that day, by git; None if that cannot be told."""
     try:
         found = git(repo.root, "rev-list", "-1", f"--before={day}T23:59:59Z", "HEAD").decode().strip()
     except GitRefused:
@@ -162,7 +161,10 @@ def _ids_on(repo: Repo, suite: Path, day: str) -> set[str] | None:
     if not found:
         return None
     [data] = blobs(repo.root, [f"{found}:{suite}"])
-    return {orjson.loads(line)["id"] for line in (data or b"").splitlines()}
+    try:
+        return {str(load_json(line)["id"]) for line in (data or b"").splitlines()}
+    except (ValueError, KeyError, TypeError):  # a commit may hold anything
+        return None
 
 
 def _since(case: Case, day: str, known: set[str] | None) -> bool:

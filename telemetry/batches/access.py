@@ -13,9 +13,10 @@ from telemetry.batches.anonymise import Options
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EXPORTS, Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_yaml, made
+from telemetry.edge.records import is_number, load_yaml, made
 
 ACCESS: Final = Path("telemetry/access.yaml")
+MOST_DAYS: Final = 36_500  # back; a calendar has a beginning
 LOG: Final = EXPORTS / "access.jsonl"
 ROLE: Final = "RATCHET_ROLE"
 USUAL_ROLE: Final = "trainer"
@@ -45,7 +46,7 @@ class Rule:
 def load_rule(repo: Repo, kind: str) -> Rule:
     """The rule for a type of batch: what `exports.<type>` says, else `defaults`, else the strictest that works."""
     try:
-        raw = load_yaml((repo / ACCESS).read_text(encoding="utf-8")) or {}
+        raw = load_yaml((repo / ACCESS).read_bytes()) or {}
     except FileNotFoundError:
         return Rule()
     except BadInput as problem:
@@ -58,13 +59,26 @@ def load_rule(repo: Repo, kind: str) -> Rule:
     for name, wanted in _KINDS.items():
         if name in said and type(said[name]) is not wanted:
             raise BadInput(f"{where}.{name}: must be a {wanted.__name__}, not {said[name]!r}")
+    if not all(isinstance(one, str) for one in said.get("allowed_roles", ())):
+        raise BadInput(f"{where}.allowed_roles: must be a list of texts, not {said['allowed_roles']!r}")
+    if not 0 < said.get("time_range", 1) <= MOST_DAYS:
+        raise BadInput(f"{where}.time_range: must be 1..{MOST_DAYS} days, not {said['time_range']!r}")
     budget = said.get("epsilon_budget", 1.0)
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget <= 10:
         raise BadInput(f"{where}.epsilon_budget: must be a number in 0..10, not {budget!r}")
     if said.get("fields", ANONYMOUS) not in (ALL, ANONYMOUS):
         raise BadInput(f"{where}.fields: must be {ALL} or {ANONYMOUS}, not {said['fields']!r}")
-    _check(_mapping(said, "anonymize"), {one.name for one in fields(Options)}, f"{where}.anonymize")
+    options = _mapping(said, "anonymize")
+    _check(options, {one.name for one in fields(Options)}, f"{where}.anonymize")
+    for name, value in options.items():
+        wish, sound = ("a number", is_number) if name == "noise_magnitude" else ("true or false", _is_bool)
+        if not sound(value):
+            raise BadInput(f"{where}.anonymize.{name}: must be {wish}, not {value!r}")
     return made(Rule, said)
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
 
 
 def _check(said: Mapping[str, Any], known: set[str], where: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EXPORTS, Repo, as_json, write_json
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import load_json
 
 MANIFEST, POINTS, CONSUMED = "manifest.json", "ledger.jsonl", "consumed.json"
 _ID: Final = re.compile(r"[a-z-]+-\d{8}-[0-9a-f]{12}")
@@ -31,23 +32,32 @@ class File:
 
 def batches(repo: Repo) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Every batch and its manifest, oldest first."""
-    import orjson
-
     for file in sorted((repo / EXPORTS).glob(f"*/{MANIFEST}")):
         if _ID.fullmatch(file.parent.name):
-            yield file.parent, orjson.loads(file.read_bytes())
+            yield file.parent, _said(repo, file, "type", file.read_bytes())
 
 
 def exported(repo: Repo, kind: str) -> set[str]:
     """The points that a batch of this type has held."""
-    import orjson
-
     found: set[str] = set()
     for folder, manifest in batches(repo):
         if manifest["type"] == kind:
-            lines = (folder / POINTS).read_bytes().splitlines()
-            found.update(orjson.loads(line)["point_id"] for line in lines)
+            file = folder / POINTS
+            found.update(
+                _said(repo, file, "point_id", line)["point_id"] for line in file.read_bytes().splitlines()
+            )
     return found
+
+
+def _said(repo: Repo, file: Path, name: str, text: bytes) -> dict[str, Any]:
+    """An object with a text of that name; what cannot be read of a batch might be exported twice."""
+    try:
+        value = load_json(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not isinstance(value.get(name), str):
+        raise BadInput(f"{file.relative_to(repo.root)}: must say {name}, so that nothing is exported twice")
+    return value
 
 
 def batch_id(kind: str, day: str, points: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from telemetry import logger
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import EXPORTS, Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_json
+from telemetry.edge.records import is_number, load_json
 
 SPENT: Final = EXPORTS / "privacy.jsonl"  # one line a release
 
@@ -32,14 +32,17 @@ class Figures:
 def spent(repo: Repo) -> list[float]:
     """The epsilons of all releases so far."""
     file = repo / SPENT
-    try:
-        return (
-            [float(load_json(line)["epsilon"]) for line in file.read_bytes().splitlines()]
-            if file.exists()
-            else []
+    found = []
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        try:
+            found.append(load_json(line)["epsilon"])
+        except (ValueError, KeyError, TypeError) as problem:
+            raise BadInput(f"{SPENT}: what was spent cannot be read, so nothing more is: {problem}") from None
+    if not all(is_number(one) and one > 0 for one in found):  # less than nothing would give some back
+        raise BadInput(
+            f"{SPENT}: what was spent cannot be read, so nothing more is: epsilon must be a number > 0"
         )
-    except (ValueError, KeyError, TypeError) as problem:
-        raise BadInput(f"{SPENT}: what was spent cannot be read, so nothing more is: {problem}") from None
+    return found
 
 
 def total(epsilons: Sequence[float]) -> float:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 STAGING: Final = SEALED / "staging"  # a seal in progress, see telemetry.retention
 COMMIT: Final = "commit.json"  # in it: where the first sealed line stood, and where each staged file belongs
+_PLACED: Final = re.compile(r"dt=[\w-]+\.parquet dt=\d{4}-\d\d-\d\d/[\w-]+\.parquet", re.ASCII)
 MEMORY: Final = "TELEMETRY_MEMORY"  # sets what DuckDB may use, e.g. 2GB; beyond it, it spills
 LEAST_MEMORY, MOST_MEMORY, SHARE = 180 << 20, 1 << 30, 128  # bytes, and one part in so many of the machine's
 IN_MEMORY: Final = 64 << 20  # bytes of a live log that is kept in memory; a larger one on disk
@@ -292,12 +293,18 @@ def committed_but_staged(repo: Repo, log: IO[bytes] | None) -> tuple[Path, ...]:
 def read_commit(repo: Repo) -> dict[str, Any] | None:
     """What a seal in progress is about to do, once all of it is prepared."""
     try:
-        return dict(load_json((repo / STAGING / COMMIT).read_bytes()))
+        commit = load_json((repo / STAGING / COMMIT).read_bytes())
+        offset, line, files = commit["first"]["offset"], commit["first"]["line"], commit["files"]
+        sound = isinstance(line, str) and type(offset) is int and 0 <= offset < 1 << 62
+        if sound and all(_PLACED.fullmatch(f"{name} {final}") for name, final in files.items()):
+            return {"first": {"offset": offset, "line": line}, "files": files}
+        said = "not what a seal writes"
     except FileNotFoundError:
         return None
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+        said = str(problem)
     # It was written whole or not at all: somebody else has been at it.
-    except (ValueError, TypeError) as problem:
-        raise BadInput(f"{STAGING / COMMIT}: cannot be read: {problem}") from problem
+    raise BadInput(f"{STAGING / COMMIT}: cannot be read: {said}")
 
 
 def _newest(con: DuckDBPyConnection, files: tuple[Path, ...], match: str, rows: int) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_yaml
 
 CONFIG: Final = Path("telemetry/retention.yaml")
+LONGEST: Final = 36_500  # days; a calendar has an end
 
 
 @frozen
@@ -40,7 +41,7 @@ def ages(repo: Repo) -> Ages:
         said = f"no field {', '.join(sorted(map(str, unknown)))}" if isinstance(given, dict) else "no mapping"
         raise BadInput(f"{CONFIG}: {said}; there are {', '.join(names)}")
     for name, value in given.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LONGEST:
             raise BadInput(f"{CONFIG}: {name}: must be a whole number of days, not {value!r}")
     found = Ages(**given)
     if not found.hot <= found.warm <= found.cold <= found.gone:
