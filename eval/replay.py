@@ -14,7 +14,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_json, plain
+from telemetry.edge.records import plain
 
 if TYPE_CHECKING:
     from eval.grading.suite import Suite
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 # What a rerun may differ in, beside its scores: told, so that a difference in scores can be explained.
 _TOLD = ("git_commit", "prompts", "suites", "model_asked", "model_answered", "provider", "packages")
 _CLOSE = 1e-9
+# What a stored result has to say.
+_FIGURES = {"counted", "passed", "mean_score", "errors"}
+_GRADED = {"id", "trial", "score", "ok", "error", "output", "output_kept"}
+_SETTING = {"suites", "module", "callable", "eval_adapter", "seed", "offline_noise", "split", "trials"}
 
 
 @frozen
@@ -146,20 +150,19 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 
 def _read(repo: Repo, path: Path) -> dict[str, Any]:
-    from eval.trials.results import result_rows
+    from eval.trials.results import read_results
 
     try:
-        stored: dict[str, Any] = load_json((repo / path).read_bytes())
-        rows, _, metadata = result_rows(repo / path, stored), stored["summary"]["counted"], stored["metadata"]
-        stored["results"] = rows
-        fields = {"id", "trial", "score", "output"}
-        if rows is None or len(metadata["suites"]) != 1 or not all(fields <= row.keys() for row in rows):
-            raise KeyError("results")
+        (repo / path).stat()
     except OSError as problem:
         raise BadInput(f"{path}: cannot be read ({problem.strerror})") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise BadInput(f"{path}: not a results file of eval.harness") from None
-    return stored
+    found = read_results(repo, path) or {}
+    rows, summary, metadata = (found.get(name) for name in ("results", "summary", "metadata"))
+    told = rows is not None and summary is not None and summary.keys() >= _FIGURES
+    whole = metadata is not None and metadata.keys() >= _SETTING and len(metadata["suites"]) == 1
+    if not told or not whole or not all(row.keys() >= _GRADED for row in rows or ()):
+        raise BadInput(f"{path}: not a results file of eval.harness")
+    return found
 
 
 def _rerun(repo: Repo, metadata: Mapping[str, Any], suite: Suite, args: argparse.Namespace) -> Evaluation:

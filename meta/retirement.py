@@ -28,8 +28,8 @@ from meta.worth.record import Agent, Report, Rule
 from telemetry.edge import cli
 from telemetry.edge.cli import job_summary, set_output
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import MANIFEST, RESULTS, Repo, here, write_atomic
-from telemetry.edge.records import made, plain, read_json
+from telemetry.edge.files import MANIFEST, Repo, here, write_atomic
+from telemetry.edge.records import made, plain
 from telemetry.logger import FIELD, SOURCES
 from telemetry.read.field import USEFUL_SIGNAL, WINDOW
 
@@ -62,10 +62,10 @@ def load_events(
 
 def grades_of(repo: Repo) -> Grades:
     """How agents did when their suite was last run, by name."""
+    from eval.trials.results import stored
 
     def graded(agent: str) -> Graded | None:
-        summary = (read_json(repo, RESULTS / f"{agent}.json") or {}).get("summary")
-        found = summary if isinstance(summary, dict) else {}
+        found = stored(repo, agent).get("summary", {})
         passed, counted, empty = (found.get(name) for name in ("passed", "counted", "empty_rate"))
         if not counted or passed is None or empty is None:
             return None

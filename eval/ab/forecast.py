@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from eval.ab.plan import Plan, Test
 from eval.ab.rounds import rounds_needed
-from telemetry.edge.files import RESULTS, Repo
-from telemetry.edge.records import load_json
+from eval.trials.results import stored
+from telemetry.edge.files import Repo
 from telemetry.record.pricing import Override, Usage, cost
 
 SMALLER = (0.03, 0.02, 0.01)  # margins whose price is told beside the one asked for
@@ -56,11 +56,11 @@ def _cost_of_a_case(
 ) -> float | None:
     """By its last eval, whole or not; for another model by the tokens of that eval. None if it is not known."""
     try:
-        summary = load_json((repo / RESULTS / f"{agent}.json").read_bytes())["summary"]
+        summary = stored(repo, agent)["summary"]
         cases = summary["counted"]
         if not model:
             return float(summary["cost_usd"] / cases)
         usage = Usage(*(round(summary[name] / cases) for name in ("tokens_in", "tokens_out")))
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+    except (KeyError, TypeError, ZeroDivisionError):  # never measured, or not priced
         return None
     return cost(model, usage, provider=provider, override=price).usd

@@ -7,23 +7,28 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import orjson
 
+from agents.model.schema import checker, read_schema
 from eval.grading.graders import passes
 from eval.grading.rubric import rubric_row
 from eval.grading.suite import FRESH, HALVES, Case, Split
 from eval.grading.trivial import Baseline
 from eval.trials.trial import Trial
 from telemetry.deliberations import why
+from telemetry.edge.files import RESULTS, Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import plain
+from telemetry.edge.records import load_json, plain, read_json
 from telemetry.edge.text import MAX_PREVIEW, MAX_RAW_OUTPUT, clean, cut
 
 T = TypeVar("T")
+
+SCHEMA = Path(__file__).parents[1] / "results.schema.json"
 
 MAX_ERROR_SHARE = 0.10  # above this share of infrastructure errors a run says nothing: inconclusive
 KEPT_OUTPUT = 65_536  # characters of an output kept for replay; beyond that only its preview is
@@ -210,15 +215,21 @@ class Sums:
         )
 
 
-def result_rows(path: Path, document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
-    """The rows of a results file, or of the file of rows that it names beside itself; None if it has neither."""
-    named = document.get("results")
-    if isinstance(named, list):
-        return named
-    if not isinstance(named, str) or named != f"{path.stem}{ROWS}":
+def stored(repo: Repo, agent: str) -> dict[str, Any]:
+    """The newest results of an agent, with their rows if they are there; nothing if that is not what its file holds."""
+    return read_results(repo, RESULTS / f"{agent}.json") or {}
+
+
+def read_results(repo: Repo, path: Path) -> dict[str, Any] | None:
+    """A results file, with its rows or those of the file that it names beside itself; None if it is not one."""
+    document = read_json(repo, path)
+    if document is None or not checker(read_schema(SCHEMA))(document):
         return None
-    beside = path.with_name(named)
-    return RowFile(beside) if beside.exists() else None
+    named = document.get("results")
+    if isinstance(named, str):
+        beside = (repo / path).with_name(f"{path.stem}{ROWS}")
+        document["results"] = RowFile(beside) if named == beside.name and beside.is_file() else None
+    return document
 
 
 @frozen
@@ -228,8 +239,12 @@ class RowFile(Sequence[Mapping[str, Any]]):
     path: Path
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        is_row = checker({"$ref": "#/$defs/row", "$defs": read_schema(SCHEMA)["$defs"]})
         with self.path.open("rb") as file:
-            yield from map(orjson.loads, file)
+            for line in file:
+                with suppress(ValueError):  # a line that somebody has torn is no row
+                    if is_row(row := load_json(line)):
+                        yield row
 
     def __len__(self) -> int:
         with self.path.open("rb") as file:

@@ -14,8 +14,8 @@ from typing import Any
 from agents.manifest import AgentSpec
 from eval.grading.suite import BY_ANSWER, Suite, load_suite
 from eval.ledger.remarks import Remark
-from eval.trials.results import result_rows
-from telemetry.edge.files import OUTPUTS, REPORTS, RESULTS, SUMMARY, Repo
+from eval.trials.results import stored
+from telemetry.edge.files import OUTPUTS, REPORTS, SUMMARY, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import listed, read_json
 
@@ -50,9 +50,8 @@ class TuneResults:
 
 def tune_results(repo: Repo, spec: AgentSpec, prompt_hash: str | None = None) -> TuneResults:
     """From the latest results file; nothing if it is missing, or measured another prompt than `prompt_hash`."""
-    document = read_json(repo, RESULTS / f"{spec.name}.json") or {}
-    measured = (document.get("metadata") or {}).get("prompt_hash")
-    rows = result_rows(repo / RESULTS / f"{spec.name}.json", document)
+    document = stored(repo, spec.name)
+    measured, rows = document.get("metadata", {}).get("prompt_hash"), document.get("results")
     if rows is None or prompt_hash not in (None, measured):
         return TuneResults()
     suite = load_suite(repo, spec.eval_suite, allow_unpinned=True) if spec.eval_suite else None

@@ -72,7 +72,8 @@ def worth_map(facts: Facts) -> Markup:
 
 def agent_row(facts: Facts, row: Agent, results: Results) -> dict[str, Any]:
     """One row of the table of agents."""
-    summary = (results.get(row.agent) or {}).get("summary") or {}
+    found = results.get(row.agent, {}).get("summary", {})
+    summary = found if "passed" in found else {}
     spans = Markup("")
     if summary.get("counted"):
         low, high = interval_of(summary["passed"], summary["counted"])

@@ -17,16 +17,15 @@ from eval.ab.evidence import Turn, curve, gathered
 from eval.ab.rounds import Rules
 from eval.grading.suite import Suites
 from eval.ledger.provenance import Line, history
-from eval.trials.results import result_rows
+from eval.trials.results import stored
 from meta.evidence.known import Finding, findings, latest_output
 from meta.site.pictures import Nights, by_night
 from meta.site.recorded import Comparison, Day, Score, Texts, Tried, days_of, malformed_of, rows_of, tried_of
 from meta.site.waiting import Change, waiting
 from meta.worth.record import Agent
 from telemetry.edge.errors import BadInput
-from telemetry.edge.files import EVENTS, HISTORY, RESULTS, SEALED, TEXTS, Repo
+from telemetry.edge.files import EVENTS, HISTORY, SEALED, TEXTS, Repo
 from telemetry.edge.git import GitRefused, commit_of, git
-from telemetry.edge.records import read_json
 
 if TYPE_CHECKING:
     from telemetry.health import Health
@@ -238,9 +237,7 @@ class Facts:
 
     def result(self, agent: str) -> Mapping[str, Any]:
         """The newest results of an agent, {} if there are none."""
-        path = RESULTS / f"{agent}.json"
-        found = read_json(self.repo, path) or {}
-        return {**found, "results": result_rows(self.repo / path, found) or ()} if found else {}
+        return stored(self.repo, agent)
 
     def output(self, agent: str) -> tuple[list[Any] | None, str | None]:
         return latest_output(self.repo, agent)

@@ -136,10 +136,10 @@ def kinds_that_fail(
 ) -> list[tuple[str, str, int, int]]:
     """(agent, kind of case, failed, all), those that fail most often first."""
     found = [
-        (agent, str(tag), int(rates["counted"]) - int(rates["passed"]), int(rates["counted"]))
+        (agent, tag, rates["counted"] - rates["passed"], rates["counted"])
         for agent, result in results
-        for tag, rates in ((result.get("summary") or {}).get("by_tag") or {}).items()
-        if isinstance(rates, dict) and rates.get("counted")
+        for tag, rates in (result.get("summary", {}).get("by_tag") or {}).items()
+        if rates["counted"]
     ]
     failing = [row for row in found if row[2]]
     return sorted(failing, key=lambda row: (-row[2] / row[3], -row[3], row[0], row[1]))[:most]
