@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,19 +13,41 @@ from typing import Any
 
 import pytest
 
+from agents import router
+from agents.routing import BANDIT
+from eval import replay
+from eval.ab.evidence import gathered
+from eval.ab.forecast import _cost_of_a_case
 from eval.ab.memory import Memory, paid
+from eval.field.runs import load_runs
 from eval.hindsight.plan import _tested
+from eval.ledger.nights import champions
 from eval.ledger.provenance import history
 from eval.ledger.wear import worn
+from eval.trials.results import stored
+from meta.evidence.known import tune_results
 from meta.evidence.told import kept
 from meta.proposals.searches import earlier
 from meta.pulls import morning
-from meta.site.build import _missed
+from meta.retirement import grades_of
+from meta.site import agents
+from meta.site.build import _environment, _missed
 from meta.site.facts import Facts
 from meta.site.pictures import by_night
+from meta.site.recorded import kinds_that_fail
+from telemetry import deliberations, feedback, health, rl_export, rollup
+from telemetry.batches.access import USUAL_ROLE, allowed, load_rule
+from telemetry.batches.ledger import exported
+from telemetry.batches.sums import spent
+from telemetry.edge import cli
+from telemetry.edge.errors import BadInput
 from telemetry.edge.files import HISTORY, Repo
+from telemetry.otel import _waiting
+from telemetry.read.store import committed_but_staged
+from telemetry.tiers.ages import ages
 from tests.torture.corrupt import changed
 from tests.worlds import world
+from tests.worlds.eventlog import event
 
 TRIES = 300
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
@@ -87,3 +110,152 @@ def test_a_line_of_history_that_says_nonsense_is_no_line(reader: str, run_type: 
     for value in spoiled(row):
         world.put(tmp_path, str(HISTORY), json.dumps(value) + "\n")
         READERS[reader](Repo(tmp_path))
+
+
+HASH = "8" * 64
+SAID = {  # what rows say beyond their columns
+    "run": {"input_sha256": HASH, "output_sha256": HASH, "iterations": [{"n": 1}], "task_type": "x", "success": True,
+            "quality_score": 0.5, "tokens_used": 3, "signals": {"a": 0.1}, "as_of": "2026-10-01"},
+    "llm_call": {"messages": [{"role": "user", "sha256": HASH}], "output_sha256": HASH, "tools": [{"name": "x"}],
+                 "tool_calls": [{"name": "x"}], "attempts": 1},
+    "evaluation": {"case_id": "one", "split": "tune", "overall_score": 0.5, "ok": True, "score": 0.5, "arm": "champion",
+                   "trial_no": 0, "turn_data": [{"turn_reward": 0.5}], "pair": "74ff0fc6831a766c", "round": 1},
+    "routing": {"task_type": "x", "selected_agent_id": "one", "routing_strategy": BANDIT,
+                "candidate_agents": [{"agent_id": "one", "probability": 1.0}], "propensity": 0.5, "requirements": {}},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Repo:
+    """A checkout whose log is of another program, which says anything."""
+    root, rows = tmp_path_factory.mktemp("logged"), list[bytes]()
+    for kind, said in SAID.items():
+        for number, value in enumerate(spoiled(said)):
+            fields = value if isinstance(value, dict) else {}
+            names = {
+                "kind": kind,
+                "source": "eval" if kind == "evaluation" else "runtime",
+                "run_id": f"run-{number}",
+                "agent": "one",
+            }
+            rows.append(json.dumps(event(**{**fields, **names, "event_id": f"{kind}-{number}"})).encode())
+    sound = [row for row in rows if b"\\ud800" not in row]
+    world.put(root, "telemetry/events.jsonl", b"\n".join(sound) + b"\n")
+    world.manifest(root, [])
+    return Repo(root)
+
+
+COMMANDS = (
+    (deliberations, ()),
+    (feedback, ()),
+    (health, ()),
+    (rl_export, ("--type", "sft", "--partial", "--include-offline")),
+    (rl_export, ("--type", "turn-rl", "--partial", "--include-offline")),
+    (rollup, ()),
+    (router, ("fit",)),
+)
+
+
+@pytest.mark.parametrize(("script", "words"), COMMANDS)
+def test_a_row_may_say_anything_beyond_its_columns(logged: Repo, script: Any, words: tuple[str, ...]) -> None:
+    assert script.main(["--root", str(logged.root), "--json", *words]) in (cli.OK, cli.FOUND, cli.BAD_INPUT)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda repo: load_runs(repo, datetime(2026, 1, 1, tzinfo=UTC)),
+        lambda repo: gathered(repo, ["74ff0fc6831a766c"], {}, night=""),
+        lambda repo: list(champions(repo, datetime(2026, 1, 1, tzinfo=UTC))),
+    ],
+)
+def test_so_may_rows_that_decide(logged: Repo, read: Callable[[Repo], Any]) -> None:
+    assert read(logged) is not None
+
+
+FILES: Mapping[str, tuple[Any, Callable[[Repo], object]]] = {
+    "telemetry/exports/sft-20260101-0123456789ab/manifest.json": (
+        {"type": "sft"},
+        lambda repo: exported(repo, "sft"),
+    ),
+    "telemetry/exports/sft-20260101-0123456789ac/ledger.jsonl": (
+        {"point_id": "x"},
+        lambda repo: exported(repo, "sft"),
+    ),
+    "telemetry/exports/privacy.jsonl": ({"epsilon": 0.5}, spent),
+    "telemetry/retention.yaml": ({"hot": 7, "warm": 90}, lambda repo: ages(repo).first("gone", NOW.date())),
+    "telemetry/access.yaml": (
+        {"defaults": {"time_range": 30, "allowed_roles": ["x"], "anonymize": {"replace_tenant_ids": True}}},
+        lambda repo: allowed(load_rule(repo, "sft"), USUAL_ROLE, None, None, NOW),
+    ),
+    "telemetry/sealed/staging/commit.json": (
+        {
+            "first": {"offset": 0, "line": "x"},
+            "files": {"dt=2026-01-01-0.parquet": "dt=2026-01-01/2026-01-02-0a-0.parquet"},
+        },
+        lambda repo: committed_but_staged(repo, None),
+    ),
+    ".ratchet/otel.json": (
+        {"ts": "2026-01-01T00:00:00.000Z", "ids": ["x"]},
+        lambda repo: list(_waiting(repo, None)),
+    ),
+}
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_of_state_is_as_it_was_written_or_says_that_it_is_not(path: str, tmp_path: Path) -> None:
+    sound, read = FILES[path]
+    world.put(tmp_path, "telemetry/exports/sft-20260101-0123456789ac/manifest.json", {"type": "sft"})
+    world.put(tmp_path, path, json.dumps(sound) + "\n")
+    with suppress(BadInput, FileNotFoundError):
+        read(Repo(tmp_path))
+    for value in spoiled(sound):
+        world.put(tmp_path, path, json.dumps(value) + "\n")
+        with suppress(BadInput, OSError):
+            read(Repo(tmp_path))
+
+
+CASE = {"id": "one-0001", "input": {}, "expect": [{"grader": "exact", "path": "", "value": 1}]}
+ROW = {
+    "id": "one-0001", "trial": 0, "split": "tune", "family": "one", "tags": ["x"], "reasons": ["no"], "ok": False,
+    "score": 0.5, "error": None, "error_kind": None, "output": 2, "output_kept": True, "output_preview": "2",
+    "judged": {"0": {"grader": "llm_judge", "path": "", "score": 0.5, "weight": 1.0, "reason": "x"}},
+}  # fmt: skip
+RATES = {"counted": 1, "passed": 0}
+RESULT = {
+    "results": [ROW],
+    "summary": {**RATES, "mean_score": 0.5, "errors": 0, "empty_rate": 0.1, "by_tag": {"x": RATES}, "cost_usd": 0.1,
+                "by_split": {"tune": RATES}, "own_errors_by_kind": {}, "tokens_in": 3, "tokens_out": 4},
+    "metadata": {"suites": {SUITE: "4" * 64}, "module": "m", "callable": "c", "eval_adapter": "", "seed": 0,
+                 "offline_noise": 0.0, "split": "all", "trials": 1, "prompt_hash": "9f86d081884c"},
+}  # fmt: skip
+SPEC: Any = SimpleNamespace(name="watcher", eval_suite=SUITE)
+
+
+def result_pages(repo: Repo) -> None:
+    manifest: Any = SimpleNamespace(agents=[SPEC], retirement=SimpleNamespace(reward_floor=0.0))
+    facts = Facts(repo, NOW, manifest)
+    found = {"watcher": facts.result("watcher")}
+    row: Any = SimpleNamespace(agent="watcher", trend=())
+    agents.agent_row(facts, row, found)
+    kinds_that_fail(found.items())
+    for _, template, show in agents.case_pages(facts, "watcher", found["watcher"]):
+        _environment(facts).get_template(template).render(show(), path="cases/watcher.html", up="../")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda repo: tune_results(repo, SPEC),
+        lambda repo: grades_of(repo)("watcher"),
+        lambda repo: _cost_of_a_case(repo, "offline", "watcher", "m", None),
+        result_pages,
+        lambda repo: replay.main(["eval/results/watcher.json", "--root", str(repo.root), "--quiet"]),
+    ],
+)
+def test_results_that_say_nonsense_are_none(read: Callable[[Repo], object], tmp_path: Path) -> None:
+    world.suite(tmp_path, "watcher", [CASE])
+    assert stored(Repo(tmp_path), "watcher") == {}
+    for value in (RESULT, *spoiled(RESULT)):
+        world.put(tmp_path, "eval/results/watcher.json", json.dumps(value))
+        read(Repo(tmp_path))
