@@ -84,10 +84,18 @@ class State:
         return replace(self, commit="HEAD" if self.commit is None else f"{self.commit}^")
 
     def manifest(self) -> dict[str, Any]:
-        from telemetry.edge.records import load_yaml
+        """The manifest as plain data, as far as it is one: a commit may hold anything."""
+        from telemetry.edge.errors import BadInput
+        from telemetry.edge.records import listed, load_yaml
 
-        loaded: dict[str, Any] = load_yaml(self.read(MANIFEST) or b"{}")
-        return loaded
+        try:
+            loaded = load_yaml(self.read(MANIFEST) or b"{}")
+        except BadInput:
+            return {}
+        found = loaded if isinstance(loaded, dict) else {}
+        usual = found.get("defaults")
+        agents = [row for row in listed(found.get("agents")) if isinstance(row.get("name"), str)]
+        return {**found, "agents": agents, "defaults": usual if isinstance(usual, dict) else {}}
 
     def models(self, agents: Sequence[str]) -> set[Any]:
         """Which models the manifest named for these agents; None: left to the environment."""
@@ -99,7 +107,7 @@ class State:
     def enabled(self, agent: str) -> bool | None:
         """Whether the agent was switched on, None if it was not there."""
         manifest = self.manifest()
-        usual = (manifest.get("defaults") or {}).get("enabled", True)
+        usual = manifest.get("defaults", {}).get("enabled", True)
         found = [row.get("enabled", usual) for row in manifest.get("agents", ()) if row["name"] == agent]
         return found[0] if found else None
 

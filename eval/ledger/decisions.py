@@ -43,12 +43,13 @@ def write_decision(repo: Repo, decision: Decision) -> Path:
 def prepared(repo: Repo, decision: Decision) -> tuple[Path, str]:
     """Where a decision goes, relative to the root, and its text; an earlier one is never overwritten."""
     row = plain(decision)
+    text = as_json(row)
     _check(row, "decision")
     stem = f"{decision.date}-{decision.kind}-{decision.subject}"
     names = chain([stem], (f"{stem}-{number}" for number in count(2)))
     paths = (DECISIONS / f"{name}.json" for name in names)
     free = next(path for path in paths if not (repo / path).exists() or _load(repo, path) == row)
-    return free, as_json(row)
+    return free, text
 
 
 def decisions(repo: Repo) -> Iterator[tuple[Path, Decision]]:

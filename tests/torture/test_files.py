@@ -21,10 +21,12 @@ from eval.ab.forecast import _cost_of_a_case
 from eval.ab.memory import Memory, paid
 from eval.field.runs import load_runs
 from eval.hindsight.plan import _tested
+from eval.ledger.decisions import decisions
 from eval.ledger.nights import champions
 from eval.ledger.provenance import history
 from eval.ledger.wear import worn
 from eval.trials.results import stored
+from meta.audit import State, _faults
 from meta.evidence.known import tune_results
 from meta.evidence.told import kept
 from meta.proposals.searches import earlier
@@ -259,3 +261,27 @@ def test_results_that_say_nonsense_are_none(read: Callable[[Repo], object], tmp_
     for value in (RESULT, *spoiled(RESULT)):
         world.put(tmp_path, "eval/results/watcher.json", json.dumps(value))
         read(Repo(tmp_path))
+
+
+DECISION = {
+    "decision": "promote", "kind": "ab_model", "subject": "m", "date": "2026-11-18", "before_sha256": HASH,
+    "after_sha256": HASH, "report_sha256": HASH, "metadata": {},
+    "verdict": {"agents": ["one"], "model": "m", "model_before": "n", "prompt": "agents/prompts/one.md", "effect": 0.1,
+                "pair": "x", "reward_floor": 0.1, "lower_bound": 0.2, "upper_bound": 0.3, "odds": 9, "convinced": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("act", ["promote", "demote", "disable", "revive"])
+def test_a_decision_is_refused_by_its_name_or_can_be_audited(act: str, tmp_path: Path) -> None:
+    repo, decision = (
+        Repo(tmp_path),
+        {**DECISION, "decision": act, "kind": "retirement" if act[0] in "dr" else "ab_model"},
+    )
+    for value in (decision, *spoiled(decision)):
+        world.put(tmp_path, "meta/decisions/2026-11-18-x.json", json.dumps(value))
+        with suppress(BadInput):
+            Memory(repo)
+            assert [
+                list(_faults(path, one, (), State(repo, lambda _: None, None)))
+                for path, one in decisions(repo)
+            ]
