@@ -18,13 +18,12 @@ from agents.routing import BANDIT
 from eval import replay
 from eval.ab.evidence import gathered
 from eval.ab.forecast import _cost_of_a_case
-from eval.ab.memory import Memory, paid
+from eval.ab.memory import Memory, paid, worn
 from eval.field.runs import load_runs
 from eval.hindsight.plan import _tested
 from eval.ledger.decisions import decisions
 from eval.ledger.nights import champions
 from eval.ledger.provenance import history
-from eval.ledger.wear import worn
 from eval.trials.results import stored
 from meta.audit import State, _faults
 from meta.evidence.known import tune_results
