@@ -85,7 +85,6 @@ class State:
 
     def manifest(self) -> dict[str, Any]:
         """The manifest as plain data, as far as it is one: a commit may hold anything."""
-        from telemetry.edge.errors import BadInput
         from telemetry.edge.records import listed, load_yaml
 
         try:

@@ -40,7 +40,7 @@ class Log:
     chosen: Array  # row -> index into arms
     reward: Array
     unknown: int = (
-        0  # choices left out: unreadable, or their run has no reward, was broken by others, or never ended
+        0  # choices left out: unreadable, or of a run without reward, broken by others, or never ended
     )
     certain: int = 0  # and those that were no draw, so that nothing can be learned of the others
 
