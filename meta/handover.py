@@ -151,7 +151,7 @@ def _new_here(repo: Repo) -> list[str]:
 
     try:
         return replay.newcomers(repo, load_manifest(repo))
-    except BadInput:  # told by the command itself, which reads the manifest next
+    except (BadInput, OSError):  # told by the command itself, which reads the manifest next
         return []
 
 
