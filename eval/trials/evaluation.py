@@ -151,12 +151,12 @@ def evaluate(
         Journal(journal_path or Path(scratch, "trials.jsonl"), about, resume=options.resume) as journal,
     ):
         stopped = run_all(
-            run.jobs(),
+            run.jobs(0, processes),
             model,
             run.see,
             Progress("eval", run.planned, quiet=options.quiet, max_usd=ask.max_usd),
             concurrency=ask.at_once,
-            processes=processes,
+            beside=[run.jobs(part, processes) for part in range(1, processes)],
             journal=journal,
             judge=Judge(model, max_calls=options.judge_calls, seed=ask.seed),
             build=build,
@@ -217,13 +217,14 @@ class _Run:
         graded = [target for target in self.targets if target.spec.name not in self.skipped]
         return self.options.trials * sum(len(target.cases(self.options)) for target in graded)
 
-    def jobs(self) -> Iterator[Job]:
+    def jobs(self, part: int = 0, of: int = 1) -> Iterator[Job]:
+        """All that is to be run, or one of several equal shares of it."""
         return (
             Job(ARM, self.prompts, target.spec, case, trial_no)
             for target in self.targets
             if target.spec.name not in self.skipped
             for trial_no in range(self.options.trials)
-            for case in target.cases(self.options)
+            for case in target.cases(self.options)[part::of]
         )
 
     def see(self, trial: Trial) -> None:

@@ -23,9 +23,9 @@ import contextvars
 import functools
 import sys
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, nullcontext
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any
 
 from agents.base import BaseAgent, build_agent
@@ -220,21 +220,21 @@ def run_all(
     progress: Progress,
     *,
     concurrency: int,
-    processes: int = 1,
+    beside: Sequence[Iterable[Job]] = (),
     **options: Any,
 ) -> str:
     """Run jobs to their end, handing each trial to `see`; why it stopped early (budget, outage), if it did.
 
-    With several processes, for whoever waits for no endpoint, trials come in another order.
+    Where no endpoint is waited for, shares of the jobs may be run `beside` the others, by a process each.
     """
 
     def seen(trial: Trial) -> None:
         see(trial)
         progress.see(trial.ok, trial.cost_usd if trial.turns else 0.0, trial.resumed)
 
-    run = _run if processes == 1 else functools.partial(_by_all_cores, processes=processes)
+    run = functools.partial(_by_all_cores, [jobs, *beside]) if beside else functools.partial(_run, jobs)
     try:
-        stopped = run(jobs, model, seen, concurrency=concurrency, **options)
+        stopped = run(model, seen, concurrency=concurrency, **options)
         if not stopped:
             progress.total = progress.done  # decided before all cases were used
     finally:
@@ -270,28 +270,26 @@ def _run(
 
 
 def _by_all_cores(
-    jobs: Iterable[Job],
+    shares: Sequence[Iterable[Job]],
     model: Model,
     see: Callable[[Trial], None],
     *,
-    processes: int,
     journal: Journal,
     source: str = "eval",
     **options: Any,
 ) -> str:
-    """The same by processes that take turns with the jobs; the journal stays here."""
+    """The same by a process for each share; the journal stays here."""
     with logger.source(source):
         settle(journal)
 
-    def work(part: int, tell: Tell) -> str:
+    def work(share: Iterable[Job], tell: Tell) -> str:
         def again(trial: Trial) -> None:
             if trial.resumed:
                 tell(trial.identity)
 
-        share, own = islice(jobs, part, None, processes), journal.handed_to(tell)
-        return _run(share, model, again, journal=own, source=source, **options)
+        return _run(share, model, again, journal=journal.handed_to(tell), source=source, **options)
 
-    with split_off([functools.partial(work, part) for part in range(processes)]) as parts:
+    with split_off([functools.partial(work, share) for share in shares]) as parts:
         for told in heard(parts):
             if not isinstance(told, bytes):
                 see(from_row(journal.rows[told]))

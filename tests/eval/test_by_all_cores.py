@@ -127,7 +127,7 @@ def test_what_was_done_before_is_not_done_again(repo: Repo, monkeypatch: pytest.
 
 
 def first_of(jobs: Any, many: int) -> Any:
-    return lambda run: (job for _, job in zip(range(many), jobs(run), strict=False))
+    return lambda run, *share: (job for _, job in zip(range(many), jobs(run, *share), strict=False))
 
 
 def test_bad_input_met_by_a_process_is_told_as_by_one(repo: Repo) -> None:
