@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import aclosing
@@ -21,6 +19,7 @@ from meta.proposals.report import FORM, SCHEMA_VERSION, Cleared, LeftOut, Report
 from telemetry import logger
 from telemetry.edge.errors import BadInput, Stopped
 from telemetry.edge.records import made
+from telemetry.edge.split import cores
 from telemetry.logger import INFRASTRUCTURE
 from telemetry.record.run import error_kind
 
@@ -55,13 +54,11 @@ def run(drafter: Drafter) -> Report:
 
 def _side_by_side(drafter: Drafter, prompts: Sequence[str]) -> list[Draft]:
     """The same by all cores, where a search is nothing but arithmetic, and a process may be split; else nothing."""
-    if not drafter.free or drafter.options.max_prompts is not None or sys.platform != "linux":
-        return []
-    cores = min(len(prompts), len(os.sched_getaffinity(0)))
-    if cores < 2:
+    at_once = cores(len(prompts)) if drafter.free and drafter.options.max_prompts is None else 1
+    if at_once < 2:
         return []
     # A split process has all that is loaded here. A drafter would not go through a pipe, the drafts that come back do.
-    with ProcessPoolExecutor(cores, get_context("fork"), _split.append, (drafter,)) as pool:
+    with ProcessPoolExecutor(at_once, get_context("fork"), _split.append, (drafter,)) as pool:
         return [draft for drafts in pool.map(_one, prompts) for draft in drafts]
 
 

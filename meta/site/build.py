@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +16,7 @@ from meta.site.prompts import prompt_page, test_page, told
 from meta.site.recorded import kinds_that_fail
 from telemetry.branch.remote import BRANCH
 from telemetry.edge.files import MANIFEST
+from telemetry.edge.split import Tell, cores, split_off
 from telemetry.edge.text import clean, redact
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ UNKNOWN = "–"
 MOST_AGENTS = 8  # on the overview
 MAX_TESTS = 300  # comparisons with a page of their own
 MANY = 200  # pages from which on several processes make them: half a second of work
-MOST_CORES = 4
 NEED_YOU = ("candidate", "loud", "revival")
 
 
@@ -48,30 +46,20 @@ def build(facts: Facts, out: Path) -> list[Path]:
 
 
 def _by_all_cores(every: Sequence[Page], make: Callable[[Iterable[Page]], None]) -> None:
-    """Make the pages, those of a large site in several processes, where a process may be split."""
-    split = len(every) >= MANY and sys.platform == "linux"
-    cores = min(MOST_CORES, len(os.sched_getaffinity(0))) if split else 1
-    ours, *others = (every[first::cores] for first in range(cores))
-    children = [(_split_off(share, make), share) for share in others]
-    try:
-        make(ours)
-    finally:
-        ended = [(os.waitpid(child, 0)[1], share) for child, share in children]
-    for status, share in ended:
-        if status:  # it was killed, or met an error, which shows itself again here
-            make(share)
+    """Make the pages, those of a large site in several processes, with all that is known here."""
+    at_once = cores() if len(every) >= MANY else 1
+    ours, *others = (every[first::at_once] for first in range(at_once))
 
-
-def _split_off(share: Sequence[Page], make: Callable[[Iterable[Page]], None]) -> int:
-    """The number of a process that makes some of the pages, with all that is known here."""
-    if child := os.fork():
-        return child
-    status = 1
-    try:
+    def work(share: Sequence[Page], _tell: Tell) -> None:
         make(share)
-        status = 0
-    finally:
-        os._exit(status)
+
+    with split_off([partial(work, share) for share in others]) as parts:
+        make(ours)
+        for share, part in zip(others, parts, strict=True):
+            try:
+                part.result()
+            except Exception:  # noqa: BLE001 - it was killed, or met an error, which shows itself again here
+                make(share)
 
 
 def _make(environment: Environment, out: Path, some: Iterable[Page]) -> None:

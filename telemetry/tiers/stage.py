@@ -10,28 +10,25 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import signal
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from telemetry.edge.errors import BadInput, Stopped, of_engine
 from telemetry.edge.frozen import frozen
+from telemetry.edge.split import Tell, cores, split_off
 from telemetry.read import parquet, rows
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from multiprocessing.connection import Connection
 
     from duckdb import DuckDBPyConnection
 
 BATCH: Final = 1 << 20  # bytes of lines that are read at a time
 QUIET: Final = 8 << 20  # bytes of lines without a day's, after which it is taken to be complete
 SHARE: Final = 128 << 20  # bytes of lines that are worth another process
-PROCESSES: Final = 4  # at most, 150 MB each
 LIVE: Final = "live.jsonl"  # what stays in the log
 
 
@@ -47,17 +44,16 @@ class Staged:
 def stage(log: IO[bytes], size: int, today: str, staging: Path) -> Staged:
     """Stage the lines of the first `size` bytes of the log."""
     own, *others = _shares(log, size)
-    split_off = [
-        _SplitOff(log, share, today, staging, f"-{number}") for number, share in enumerate(others, 1)
-    ]
-    try:
-        staged = [_stage(log, own, today, staging), *(one.result() for one in split_off)]
-    finally:
-        for one in split_off:
-            one.end()
+
+    def work(name: str, share: tuple[int, int], _tell: Tell) -> Staged:
+        return _stage(log, share, today, staging, name)
+
+    named = {f"-{number}": share for number, share in enumerate(others, 1)}
+    with split_off([partial(work, name, share) for name, share in named.items()]) as parts:
+        staged = [_stage(log, own, today, staging), *(part.result() for part in parts)]
     with (staging / LIVE).open("ab") as live:
-        for one in split_off:
-            with (staging / f"{one.name}{LIVE}").open("rb") as more:
+        for name in named:
+            with (staging / f"{name}{LIVE}").open("rb") as more:
                 shutil.copyfileobj(more, live)
     return Staged(
         {part: count for one in staged for part, count in one.rows.items()},
@@ -68,8 +64,7 @@ def stage(log: IO[bytes], size: int, today: str, staging: Path) -> Staged:
 
 def _shares(log: IO[bytes], size: int) -> list[tuple[int, int]]:
     """Where shares of the log begin and end, for as many processes as are of use."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    count = max(1, min(cores, PROCESSES, size // SHARE))
+    count = cores(size // SHARE)
     ends = [*(_next_day(log, size * number // count, size) for number in range(1, count)), size]
     return [share for share in zip([0, *ends], ends, strict=False) if share[0] < share[1]] or [(0, size)]
 
@@ -97,44 +92,6 @@ def _blocks(log: IO[bytes], start: int, end: int) -> Iterator[list[bytes]]:
         yield lines
     if torn:
         yield [torn]
-
-
-class _SplitOff:
-    """A process that stages a share."""
-
-    def __init__(self, log: IO[bytes], share: tuple[int, int], today: str, staging: Path, name: str) -> None:
-        import multiprocessing
-
-        self.name = name
-        split = multiprocessing.get_context("fork")  # it has the log and the lock as they are here
-        self._told, telling = split.Pipe(duplex=False)
-        self._process = split.Process(
-            target=_tell, args=(telling, log, share, today, staging, name), daemon=True
-        )
-        self._process.start()
-        telling.close()
-
-    def result(self) -> Staged:
-        try:
-            told = self._told.recv()
-        except EOFError:
-            raise Stopped("a process that sealed its share was ended; the log is untouched") from None
-        if isinstance(told, Staged):
-            return told
-        raise told
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.join()
-
-
-def _tell(telling: Connection, *share: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever split it off is interrupted too, and ends it
-    told: tuple[type[Exception], ...] = (BadInput, Stopped, OSError, MemoryError, *of_engine())
-    try:
-        telling.send(_stage(*share))
-    except told as problem:  # for whoever waits for this share
-        telling.send(problem)
 
 
 def _stage(log: IO[bytes], share: tuple[int, int], today: str, staging: Path, name: str = "") -> Staged:
