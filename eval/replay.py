@@ -150,7 +150,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
 
 
 def _read(repo: Repo, path: Path) -> dict[str, Any]:
-    from eval.trials.results import read_results
+    from eval.ledger.results import read_results
 
     try:
         (repo / path).stat()

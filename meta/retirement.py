@@ -62,7 +62,7 @@ def load_events(
 
 def grades_of(repo: Repo) -> Grades:
     """How agents did when their suite was last run, by name."""
-    from eval.trials.results import stored
+    from eval.ledger.results import stored
 
     def graded(agent: str) -> Graded | None:
         found = stored(repo, agent).get("summary", {})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from eval.ab.plan import Plan, Test
 from eval.ab.rounds import rounds_needed
-from eval.trials.results import stored
+from eval.ledger.results import stored
 from telemetry.edge.files import Repo
 from telemetry.record.pricing import Override, Usage, cost
 

@@ -23,13 +23,12 @@ from agents.texts.prompt_set import PromptSet
 from eval.grading.judge import Judge
 from eval.grading.suite import Case, Suite
 from eval.ledger.provenance import GitState, append_history, history, model_identity, replay_metadata, seen_in
+from eval.ledger.results import ROWS, RowFile
 from eval.trials.journal import Journal
 from eval.trials.pool import Build, Job, run_all
 from eval.trials.progress import Progress
 from eval.trials.results import (
-    ROWS,
     STREAMED,
-    RowFile,
     Summary,
     Sums,
     all_known,

@@ -6,29 +6,24 @@ import json
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import orjson
 
-from agents.model.schema import checker, read_schema
 from eval.grading.graders import passes
 from eval.grading.rubric import rubric_row
 from eval.grading.suite import FRESH, HALVES, Case, Split
 from eval.grading.trivial import Baseline
 from eval.trials.trial import Trial
 from telemetry.deliberations import why
-from telemetry.edge.files import RESULTS, Repo
 from telemetry.edge.frozen import frozen
-from telemetry.edge.records import load_json, plain, read_json
+from telemetry.edge.records import plain
 from telemetry.edge.text import MAX_PREVIEW, MAX_RAW_OUTPUT, clean, cut
 
 T = TypeVar("T")
 
-SCHEMA = Path(__file__).parents[1] / "results.schema.json"
 
 MAX_ERROR_SHARE = 0.10  # above this share of infrastructure errors a run says nothing: inconclusive
 KEPT_OUTPUT = 65_536  # characters of an output kept for replay; beyond that only its preview is
@@ -37,7 +32,6 @@ _SHOWN = (  # of a trial, in its row
     *("error", "error_kind", "run_id", "prompt_hash"),
 )
 STREAMED = 5_000  # trials of an agent from which on its rows stand in a file of their own
-ROWS = "_rows.jsonl"  # how its name ends
 _DELIBERATED = ("output", "ok", "score", "reasons", "error", "error_kind")  # of a trial, in its deliberation
 _shown, _deliberated = attrgetter(*_SHOWN), attrgetter(*_DELIBERATED)
 
@@ -213,49 +207,6 @@ class Sums:
             tokens_in=self.tokens["tokens_in"] if self.called else None,
             tokens_out=self.tokens["tokens_out"] if self.called else None,
         )
-
-
-def stored(repo: Repo, agent: str) -> dict[str, Any]:
-    """The newest results of an agent, with their rows if they are there; nothing if that is not what its file holds."""
-    return read_results(repo, RESULTS / f"{agent}.json") or {}
-
-
-def read_results(repo: Repo, path: Path) -> dict[str, Any] | None:
-    """A results file, with its rows or those of the file that it names beside itself; None if it is not one."""
-    document = read_json(repo, path)
-    if document is None or not checker(read_schema(SCHEMA))(document):
-        return None
-    named = document.get("results")
-    if isinstance(named, str):
-        beside = (repo / path).with_name(f"{path.stem}{ROWS}")
-        document["results"] = RowFile(beside) if named == beside.name and beside.is_file() else None
-    return document
-
-
-@frozen
-class RowFile(Sequence[Mapping[str, Any]]):
-    """Rows in a file, one a line, read when they are looked at."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        is_row = checker({"$ref": "#/$defs/row", "$defs": read_schema(SCHEMA)["$defs"]})
-        with self.path.open("rb") as file:
-            for line in file:
-                with suppress(ValueError):  # a line that somebody has torn is no row
-                    if is_row(row := load_json(line)):
-                        yield row
-
-    def __len__(self) -> int:
-        with self.path.open("rb") as file:
-            return sum(1 for _ in file)
-
-    @overload
-    def __getitem__(self, at: int) -> Mapping[str, Any]: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Mapping[str, Any]]: ...
-    def __getitem__(self, at: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
-        return list(self)[at]
 
 
 def unread(trials: Iterable[Mapping[str, Any] | Trial]) -> str:

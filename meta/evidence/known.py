@@ -14,7 +14,7 @@ from typing import Any
 from agents.manifest import AgentSpec
 from eval.grading.suite import BY_ANSWER, Suite, load_suite
 from eval.ledger.remarks import Remark
-from eval.trials.results import stored
+from eval.ledger.results import stored
 from telemetry.edge.files import OUTPUTS, REPORTS, SUMMARY, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import listed, read_json

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from eval.grading.suite import Suite
-from eval.trials.results import ROWS
+from eval.ledger.results import ROWS
 from meta.patches import confine
 from meta.patches.exam import Exam, Graded, Scores, compared, exam_of, is_worse, strip
 from meta.patches.size import Metrics, measure

@@ -17,7 +17,7 @@ from eval.ab.evidence import Turn, curve, gathered
 from eval.ab.rounds import Rules
 from eval.grading.suite import Suites
 from eval.ledger.provenance import Line, history
-from eval.trials.results import stored
+from eval.ledger.results import stored
 from meta.evidence.known import Finding, findings, latest_output
 from meta.site.pictures import Nights, by_night
 from meta.site.recorded import Comparison, Day, Score, Texts, Tried, days_of, malformed_of, rows_of, tried_of

@@ -24,7 +24,7 @@ from eval.hindsight.plan import _tested
 from eval.ledger.decisions import decisions
 from eval.ledger.nights import champions
 from eval.ledger.provenance import history
-from eval.trials.results import stored
+from eval.ledger.results import stored
 from meta.audit import State, _faults
 from meta.evidence.known import tune_results
 from meta.evidence.told import kept
