@@ -46,7 +46,7 @@ def newcomers(repo: Repo, manifest: Manifest) -> list[str]:
     from telemetry.read.store import established
 
     watching = watchers(manifest.enabled())
-    known = established(repo, datetime.now(UTC) - NEW) if watching else ()
+    known = established(repo, NEW, datetime.now(UTC)) if watching else ()
     inputs = Inputs(repo, domain_of(repo, manifest.agents), "snapshot")
     found = []
     for spec in watching:

@@ -17,7 +17,7 @@ import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -70,12 +70,15 @@ class Snapshot:
     sealed: tuple[Path, ...]
 
 
-def established(repo: Repo, since: datetime) -> frozenset[str]:
-    """The agents that came through a replay, or have run in the field since before then."""
-    con = connect(repo, Window(kind="run", among=("runtime", "replay")))
+def established(repo: Repo, new: timedelta, now: datetime) -> frozenset[str]:
+    """The agents that lately came through a replay, or had run in the field when a newcomer was not here yet.
+
+    No more is read than twice that time back: who has rested for longer starts anew.
+    """
+    con = connect(repo, Window(since=now - 2 * new, kind="run", among=("runtime", "replay")))
     replayed = "bool_or(source = 'replay' and error_kind is null)"
     sql = f"select agent from events group by agent having {replayed} or min(ts) < ?"
-    found = con.execute(sql, [in_utc(since)])
+    found = con.execute(sql, [in_utc(now - new)])
     return frozenset(name for (name,) in found.fetchall())
 
 

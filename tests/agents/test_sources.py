@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -328,7 +329,10 @@ def test_a_newcomer_is_one_with_days_that_nobody_has_replayed_and_that_is_not_he
     assert new() == ["urgent"], "whoever was tried by hand once is still new"
     assert replayed(capsys) == (2, 0)
     assert new() == []
-    (root / "telemetry/events.jsonl").write_bytes(line(agent="urgent", ts="2026-01-01T00:00:00.000Z"))
+    earlier = datetime.now(UTC) - timedelta(days=10)
+    (root / "telemetry/events.jsonl").write_bytes(
+        line(agent="urgent", ts=f"{earlier:%Y-%m-%dT%H:%M:%S}.000Z")
+    )
     assert new() == [], "it has days of its own"
     watcher(root, file="data/tickets.csv")
     (root / "telemetry/events.jsonl").unlink()

@@ -36,6 +36,7 @@ from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import MANIFEST, Repo, write_atomic, write_json
 from telemetry.edge.lock import only_one
+from telemetry.logger import utc_now
 from tests.conftest import REPOSITORY
 from tests.worlds import night_checkout, tickets, world
 from tests.worlds import proposal_repo as repo
@@ -525,7 +526,7 @@ def test_a_replay_that_was_killed_is_known_to_be_unfinished(toy: Path) -> None:
     manifest = load_manifest(Repo(toy))
     new = Newcomers.of(Repo(toy), manifest).names
     assert "flood_watch" in new
-    rows = [json.dumps(event(agent=name, source="replay")) for name in new]
+    rows = [json.dumps(event(agent=name, source="replay", ts=utc_now())) for name in new]
     # One row of each was written, then it was killed.
     (toy / "telemetry/events.jsonl").write_text("".join(f"{row}\n" for row in rows))
     again = Newcomers.of(Repo(toy), manifest)
