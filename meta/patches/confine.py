@@ -8,7 +8,6 @@ environment, bounded and without privileges, and `Walls.told` says what is missi
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import json
 import os
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.edge.frozen import frozen
+from telemetry.edge.split import ending_with_us
 
 PYTHON = os.path.abspath(sys.executable)  # noqa: PTH100 - behind the walls `x/../y` leads nowhere; no link is resolved
 INNER = Path(__file__).with_name("confined.py")
@@ -42,7 +42,6 @@ WALLS = {
     "files": "no file of ours to be read or written but a copy of the tree",
     "sockets": "no socket but internet ones",
 }
-_PR_SET_PDEATHSIG = 1
 
 
 @frozen
@@ -109,7 +108,7 @@ def run(
                 stdout=said,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_us,
+                preexec_fn=ending_with_us(),
             )
             _wait(process, time_limit_s + GRACE_SECONDS)
         seconds = round(time.monotonic() - start, 2)
@@ -177,12 +176,6 @@ def _programs() -> list[str]:
     # An environment may borrow the packages of another one.
     packages = {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
     return sorted({sys.prefix, sys.base_prefix, sys.exec_prefix} | packages | binaries, key=len)
-
-
-def _die_with_us() -> None:
-    """Should we be killed, nobody is left to hold the command to its time limit: it goes, too."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _wait(process: subprocess.Popen[bytes], most_s: float) -> None:

@@ -21,6 +21,7 @@ Tell = Callable[[Any], None]
 _MOST: Final = 4  # processes at most, each with what this one holds in memory
 _AT_ONCE: Final = 64  # values told at a time: to wake who listens costs as much as ten of them
 _TOLD, _DONE, _MET = "told", "done", "met"
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def cores(most: int = _MOST) -> int:
@@ -36,7 +37,7 @@ class SplitOff(Generic[T]):
 
         split = multiprocessing.get_context("fork")
         self.hearing, telling = split.Pipe(duplex=False)
-        self._process = split.Process(target=_work, args=(work, telling), daemon=True)
+        self._process = split.Process(target=_work, args=(work, telling, ending_with_us()), daemon=True)
         self._process.start()
         telling.close()
         self._result: T
@@ -96,8 +97,24 @@ def heard(processes: Sequence[SplitOff[Any]]) -> Iterator[Any]:
                 del listening[one.hearing]
 
 
-def _work(work: Callable[[Tell], Any], telling: Connection) -> None:
+def ending_with_us() -> Callable[[], None]:
+    """What a process that is started here does first, so that it goes when we are killed: nobody is left to end it."""
+    import ctypes
+
+    prctl, us = getattr(ctypes.CDLL(None), "prctl", None), os.getpid()
+
+    def first() -> None:
+        if prctl is not None:  # on Linux
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != us:
+                os._exit(1)
+
+    return first
+
+
+def _work(work: Callable[[Tell], Any], telling: Connection, first: Callable[[], None]) -> None:
     """What such a process does."""
+    first()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever split it off is interrupted too, and ends it
     before, told = unwritten.count, list[Any]()
 

@@ -1,8 +1,7 @@
 """Prepares a seal: each finished day of the live log as a Parquet file, and beside them what stays in the log.
 
 Reading lines is Python's work, and one process keeps one core busy with it. So a large log is cut into shares where a
-day ends, and each share is staged by a process of its own. Whoever outlives a sealer that was killed holds its lock
-until its share is done: no other seal begins before.
+day ends, and each share is staged by a process of its own, which ends with the sealer.
 """
 
 from __future__ import annotations

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +82,32 @@ def test_none_outlives_the_block() -> None:
         process = next(heard(parts))
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+SPLITTING = """
+import os, time
+from telemetry.edge.split import split_off
+
+def work(tell):
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+
+with split_off([work]) as parts:
+    parts[0].result()
+"""
+
+
+def test_none_outlives_whoever_split_it_off_and_was_killed(repository: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SPLITTING], cwd=repository, stdout=subprocess.PIPE
+    ) as victim:
+        assert victim.stdout is not None
+        left = Path(f"/proc/{int(victim.stdout.readline())}")
+        victim.kill()
+    given_up = time.monotonic() + 30
+    while left.exists() and time.monotonic() < given_up:
+        time.sleep(0.01)
+    assert not left.exists()
 
 
 def test_rows_that_found_no_room_there_are_missing_here(monkeypatch: pytest.MonkeyPatch) -> None:
