@@ -9,7 +9,6 @@ with `--case` instead of a run, the words go to whoever proposes prompts.
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -71,19 +70,14 @@ def _remark(args: argparse.Namespace, repo: Repo) -> int:
 
 
 def _tell(report: Report, args: argparse.Namespace) -> None:
-    from eval.field.body import FORM, body
+    from eval.field.body import FORM, body, sentence
 
-    chosen = Counter(one.agent for one in report.cases)
-    listed = ", ".join(f"{count} {agent}" for agent, count in chosen.items())
-    settled = sum(report.settled.values())
-    told = f"{len(report.cases)} new cases from the field" + (f" ({listed})" if listed else "")
-    told += f"; {settled} settled" if settled else ""
     if report.cases or report.settled:
         job_summary(body(report))
     lines = [f"{one.agent} {one.day} {one.id}: {one.expect} ({one.why})" for one in report.cases]
     left = [f"left out, {name}: {count}" for name, count in report.left_out.items() if count]
     where = [] if args.dry_run or not (report.cases or report.settled) else [f"report: {FORM.markdown}"]
-    cli.tell(args, plain(report), *lines, *left, cli.found(told), *where)
+    cli.tell(args, plain(report), *lines, *left, cli.found(sentence(report)), *where)
 
 
 if __name__ == "__main__":

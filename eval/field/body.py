@@ -22,6 +22,14 @@ _LEFT_OUT = {
 }
 
 
+def sentence(report: Report) -> str:
+    """What it found, in one line."""
+    chosen, settled = Counter(one.agent for one in report.cases), sum(report.settled.values())
+    listed = ", ".join(f"{count} {agent}" for agent, count in chosen.items())
+    told = f"{_counted(len(report.cases), 'new case')} from the field" + (f" ({listed})" if listed else "")
+    return f"{told}; {settled} settled" if settled else told
+
+
 def body(report: Report) -> str:
     """The whole text: agent by agent, and first the cases that the live answer got wrong."""
     cases = sorted(report.cases, key=lambda one: (one.agent, one.agrees, one.day))

@@ -15,7 +15,7 @@ from agents.model.schema import problems, read_schema
 from agents.texts.variants import name_of
 from eval.ledger.report import Form
 from meta.publish.kinds import KINDS, Kind
-from telemetry.edge.files import MANIFEST, PROMPTS, VARIANTS, Repo
+from telemetry.edge.files import MANIFEST, PROMPTS, SUITES, VARIANTS, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.git import GitRefused, git
 from telemetry.edge.records import is_number, load_json, made
@@ -29,6 +29,7 @@ EFFECTS = (
     ("changes the manifest", lambda path: path == str(MANIFEST)),
     ("changes code", lambda path: path.endswith(".py")),
     ("adds challengers, nothing goes live", lambda path: path.startswith(f"{VARIANTS}/")),
+    ("changes eval cases, nothing goes live", lambda path: path.startswith(f"{SUITES}/")),
 )
 REPORT_ONLY = "report only"
 

@@ -24,6 +24,7 @@ from eval.ledger.refusals import record as refuse
 from meta.evidence.known import words
 from meta.nightly.stage import Stage
 from meta.publish.contents import check_body
+from meta.site.waiting import waiting
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, working_in
@@ -238,6 +239,9 @@ def test_it_becomes_a_branch_of_its_own_and_a_step_only_where_there_is_something
         assert anything_due(Repo(root), load_manifest(Repo(root)), date(2026, 11, 18))
         reap(stage.fresh())
         assert stage.publish("new_cases") == "meta/new-cases"
+    (change,) = waiting(Repo(root))
+    assert change.effect == "changes eval cases, nothing goes live"
+    assert change.finding == "1 new case from the field (1 gauge)"
     base.git(root, "merge", "-q", "--no-edit", "meta/new-cases")
     assert len(cases(root)) == 1
     assert not anything_due(Repo(root), load_manifest(Repo(root)), date(2026, 11, 19)), "once a week"
