@@ -130,7 +130,6 @@ def _run(form: kinds.Kind, root: Path, flags: Sequence[str]) -> tuple[int, dict[
 
 def _chain(form: kinds.Kind, repo: Repo, flags: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """What to run: what an earlier link of this night has done is taken from it, the rest is done here, once."""
-    from agents.run import replay
     from meta.publish import leavings
 
     taken = leavings.take(repo)
@@ -140,6 +139,8 @@ def _chain(form: kinds.Kind, repo: Repo, flags: Sequence[str]) -> Iterator[tuple
             print(f"= python -m {command[0]}: done at {when} UTC this night", file=sys.stderr, flush=True)
             continue
         if command == ("agents.orchestrator",) and (new := _new_here(repo)):
+            from agents.run import replay
+
             yield (*command, *replay.command(new))
         yield command
     yield (*form.command, *flags)

@@ -47,12 +47,12 @@ def newcomers(repo: Repo, manifest: Manifest) -> list[str]:
 
     watching = watchers(manifest.enabled())
     known = established(repo, NEW, datetime.now(UTC)) if watching else ()
-    inputs = Inputs(repo, domain_of(repo, manifest.agents), "snapshot")
-    found = []
-    for spec in watching:
-        with suppress(SourceError):
-            if spec.name not in known and inputs.days(spec):
-                found.append(spec.name)
+    new, found = [spec for spec in watching if spec.name not in known], list[str]()
+    if new:
+        inputs = Inputs(repo, domain_of(repo, manifest.agents), "snapshot")
+        for spec in new:
+            with suppress(SourceError):
+                found += [spec.name] if inputs.days(spec) else []
     return found
 
 

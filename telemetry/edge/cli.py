@@ -113,9 +113,8 @@ def entry(parser: Callable[[], Parser]) -> Callable[[Body], Callable[..., int]]:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return OK
             except _mendable() as problem:
-                if _running and _interrupted(
-                    problem
-                ):  # a step of a longer script: all of it was asked to end
+                # A step of a longer script: all of it was asked to end.
+                if _running and _interrupted(problem):
                     raise KeyboardInterrupt from problem
                 code, told = _ending(problem)
                 print(logged(told), file=sys.stderr)
