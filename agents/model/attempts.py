@@ -10,10 +10,11 @@ from agents.model import reply as replies
 from agents.model.answer import Unusable, parse
 from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, Sent, sending
+from agents.model.connection import Response, TooLarge, Unreachable
 from agents.model.pace import Flight, Pace
 from agents.model.reply import Failure, Reply, Tally
 from agents.model.request import Dialect, Question, adapted, answer_limit, body
-from agents.model.wire import Response, TooLarge, Unreachable, Wire
+from agents.model.wire import Wire
 from telemetry.edge.files import MANIFEST
 from telemetry.edge.text import MAX_PARSE_ERROR, MAX_RAW_OUTPUT, cut
 from telemetry.record import pricing

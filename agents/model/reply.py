@@ -18,7 +18,7 @@ from telemetry.edge.text import hidden
 from telemetry.record import pricing
 
 if TYPE_CHECKING:
-    from agents.model.wire import Response, Unreachable
+    from agents.model.connection import Response, Unreachable
 
 FIRST_WAIT_S = 0.5  # before the first retry; doubled for each further one
 MAX_WAIT_S = 8.0  # of our own accord; Retry-After may ask for more

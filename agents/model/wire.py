@@ -1,38 +1,34 @@
-"""The way to an endpoint: one aiohttp session per event loop, answers as bytes, none larger than it should be.
+"""The way to an endpoint: one pool of connections per event loop, answers as bytes.
 
 An address may carry a login or a token (`https://user:token@host/v1?key=...`): they are sent, and never shown.
 
-A chat completion is one POST. Sent without the openai SDK it costs a fifth of the CPU, and the first one leaves half
-a second earlier; `tests/agents/test_wire.py` holds the request to what the SDK would have sent.
+A chat completion is one POST. Sent over connections of our own it costs a tenth of the CPU that the openai SDK takes,
+and the first one leaves half a second earlier; `tests/agents/test_wire.py` holds the request to what the SDK would
+have sent.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
-import warnings
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agents.model.connection import Connection, Response, Unreachable
 from agents.model.pace import Pace
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
 from telemetry.edge.text import remember
 
 if TYPE_CHECKING:
-    import asyncio
     import ssl
 
-    import aiohttp
-
-MAX_RESPONSE_BYTES = 2_000_000  # 128k tokens are about 0.5 MB; more is a server gone wrong
 CONNECT_TIMEOUT_S = 10.0  # a dead host is noticed early enough for another attempt
-HEAD_BYTES = 4096  # of an oversized response, kept to show
-PART_BYTES = 65_536  # read, and unpacked, at a time
+IDLE_S = 15.0  # whoever is silent for longer may be about to hang up
 # Headers by which OpenAI tells who pays, and the variables in which its own SDK looks for them.
 _PAYERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+_AS_IT_IS = "/%:=&~+!$,;'@()*"  # of a path: quoted already, or not in need of it
 
 
 @frozen
@@ -56,58 +52,94 @@ class Address:
             remember(secret)
         return cls(urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", "")), query, plain)
 
+    def head(self, api_key: str) -> dict[str, str]:
+        """The headers of every request."""
+        payers = {header: os.environ.get(name, "").strip() for header, name in _PAYERS.items()}
+        return {
+            # Local servers ask for no key, some of them for a header.
+            "Authorization": _basic(self.login) if self.login else f"Bearer {api_key or 'none'}",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            "User-Agent": "ratchet",
+            **{header: value for header, value in payers.items() if value},
+        }
+
 
 @frozen
-class Response:
-    """What an endpoint said; names of headers in any case."""
+class Host:
+    """A server, and how it is spoken to."""
 
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
+    name: str
+    port: int
+    tls: ssl.SSLContext | None
+    login: str = ""  # of a proxy
+
+    @classmethod
+    def of(cls, url: str) -> Host:
+        """The server of an address; ValueError if it names none."""
+        from urllib.parse import unquote, urlsplit
+
+        parts = urlsplit(url)
+        secure = {"http": False, "https": True}.get(parts.scheme)
+        if secure is None or not parts.hostname:
+            raise ValueError(f"{parts.scheme}://{parts.hostname} is no address of a web server")
+        name = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+        login = unquote(parts.netloc.rpartition("@")[0])
+        return cls(name, parts.port or (443 if secure else 80), _trusted() if secure else None, login)
+
+    @property
+    def authority(self) -> str:
+        """As a `Host` header names it."""
+        name = f"[{self.name}]" if ":" in self.name else self.name
+        return name if self.port == (443 if self.tls else 80) else f"{name}:{self.port}"
+
+    @property
+    def allowed(self) -> dict[str, str]:
+        """What a proxy wants to be shown."""
+        return {"Proxy-Authorization": _basic(self.login)} if self.login else {}
+
+    async def connected(self, loop: asyncio.AbstractEventLoop) -> Connection:
+        """A connection to it."""
+        _, connection = await loop.create_connection(
+            lambda: Connection(loop), self.name, self.port, ssl=self.tls, happy_eyeballs_delay=0.25
+        )
+        return connection
 
 
-class TooLarge(Exception):
-    """A response over the limit; `head` is how it begins."""
-
-    def __init__(self, head: str) -> None:
-        super().__init__(f"the response is larger than {MAX_RESPONSE_BYTES} bytes")
-        self.head = head
-
-
-class Unreachable(Exception):
-    """No connection, or one that broke before a whole answer came; `sent` says whether a request may have left."""
-
-    def __init__(self, reason: Exception, sent: bool) -> None:
-        super().__init__(" ".join(str(reason).split()) or type(reason).__name__)
-        self.sent = sent
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class Wire:
-    """A session and its calls in flight, bound to the event loop that opened them."""
+    """Connections and the calls in flight on them, bound to the event loop that opened them."""
 
     loop: asyncio.AbstractEventLoop
     at: Address
-    session: aiohttp.ClientSession
+    _host: Host
+    _proxy: Host | None
+    _base: bytes  # where paths begin; for a proxy that passes requests on, the host is part of it
+    _query: bytes
+    _head: bytes  # of every request, but for its first line and the last
+    _idle: list[Connection] = field(default_factory=list)
     _paces: dict[str, Pace] = field(default_factory=dict)  # by model
 
     @classmethod
     def open(cls, loop: asyncio.AbstractEventLoop, api_key: str, at: Address) -> Wire:
-        import aiohttp
+        """Ready to connect; raises BadInput."""
+        from urllib.parse import quote, urlencode, urlsplit
 
-        connector = aiohttp.TCPConnector(limit=0, ssl=_trusted(at))  # `Pace` bounds the connections
-        session = aiohttp.ClientSession(
-            connector=connector,
-            headers=_headers(api_key, at),
-            # The rest is the caller's.
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-            auto_decompress=False,  # the limit counts what will be held
-            cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=_proxy(at),
+        try:
+            host = Host.of(at.url)
+        except ValueError as problem:
+            raise BadInput(f"OPENAI_BASE_URL: {problem}") from problem
+        proxy = _proxy_to(at)
+        passed_on = proxy is not None and host.tls is None
+        base = (f"http://{host.authority}" if passed_on else "") + quote(
+            urlsplit(at.url).path, safe=_AS_IT_IS
         )
-        wire = cls(loop, at, session)
-        weakref.finalize(wire, _abandon, connector)
-        return wire
+        query = f"?{urlencode(at.query)}" if at.query else ""
+        head = at.head(api_key) | ({} if proxy is None or host.tls else proxy.allowed)
+        return cls(
+            loop, at, host, proxy, base.encode(), query.encode(), _lines({"Host": host.authority, **head})
+        )
 
     def pace(self, model: str, most: int) -> Pace:
         """The calls of that model in flight here."""
@@ -119,66 +151,97 @@ class Wire:
         """Send one chat completion request; raises Unreachable and TooLarge."""
         return await self.asked("POST", "/chat/completions", _encoded(request))
 
-    async def asked(self, method: str, path: str, data: bytes | None = None) -> Response:
+    async def asked(self, method: str, path: str, data: bytes = b"") -> Response:
         """Whatever the endpoint says to a request, redirections too: the key goes nowhere but where it was sent."""
-        import zlib
-
-        import aiohttp
-
-        try:
-            async with self.session.request(
-                method, self.at.url + path, params=self.at.query or None, data=data, allow_redirects=False
-            ) as response:
-                return Response(response.status, response.headers, await _body(response))
-        except (aiohttp.ClientError, OSError, zlib.error) as problem:
-            connected = not isinstance(
-                problem,
-                aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientHttpProxyError,
-            )
-            raise Unreachable(problem, sent=connected) from problem
+        connection = self._waiting() or await self._connected()
+        # `Pace` bounds the connections; how long an answer may take is the caller's.
+        response = await connection.ask(
+            b"%s %s%s%s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s"
+            % (method.encode(), self._base, path.encode(), self._query, self._head, len(data), data)
+        )
+        if connection.reusable:
+            self._idle.append(connection)
+        return response
 
     async def close(self) -> None:
         """Let go of the connections."""
-        await self.session.close()
+        for connection in self._idle:
+            connection.transport.abort()
+        self._idle.clear()
+        await asyncio.sleep(0)  # in which they are closed
+
+    def _waiting(self) -> Connection | None:
+        """A connection that is open and at leisure."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.reusable and self.loop.time() - connection.idle_since < IDLE_S:
+                return connection
+            connection.transport.abort()
+        return None
+
+    async def _connected(self) -> Connection:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                if self._proxy is None:
+                    return await self._host.connected(self.loop)
+                connection = await self._proxy.connected(self.loop)
+                return await self._tunnelled(connection) if self._host.tls else connection
+        except TimeoutError as problem:
+            said = f"no connection within {CONNECT_TIMEOUT_S:g} s"
+            raise Unreachable(str(problem) or said, sent=False) from problem
+        except (OSError, UnicodeError) as problem:  # a name that is none is a UnicodeError
+            raise Unreachable(problem, sent=False) from problem
+
+    async def _tunnelled(self, connection: Connection) -> Connection:
+        """A connection to the host itself, through one to the proxy."""
+        assert self._proxy is not None and self._host.tls is not None
+        to = self._host.authority
+        to = to if to.endswith(f":{self._host.port}") else f"{to}:{self._host.port}"
+        head = _lines({"Host": to, **self._proxy.allowed})
+        try:
+            answer = await connection.ask(b"CONNECT %s HTTP/1.1\r\n%s\r\n" % (to.encode(), head), tunnel=True)
+            if not 200 <= answer.status < 300:
+                raise Unreachable(f"the proxy says HTTP {answer.status}", sent=False)
+            inner = Connection(self.loop)
+            secured = await self.loop.start_tls(
+                connection.transport, inner, self._host.tls, server_hostname=self._host.name
+            )
+            assert secured is not None
+            inner.connection_made(secured)
+            return inner
+        except BaseException:
+            connection.transport.abort()
+            raise
 
 
-def _abandon(connector: aiohttp.BaseConnector) -> None:
-    """Close what nobody closed: a loop that ended before its wire is no reason for a word on stderr."""
-    with warnings.catch_warnings(action="ignore"), contextlib.suppress(StopIteration):
-        closing: Any = connector.close()
-        closing.send(None)  # its first step closes; the others would wait, on a loop that may be gone
-        closing.close()
+def _lines(head: Mapping[str, str]) -> bytes:
+    """Headers as they are sent; raises BadInput for one that would be more than that."""
+    if odd := [name for name, value in head.items() if not value.isprintable()]:
+        raise BadInput(
+            f"the header {odd[0]} would hold a line break or the like: look at OPENAI_API_KEY and its kin"
+        )
+    return "".join(f"{name}: {value}\r\n" for name, value in head.items()).encode()
 
 
-def _headers(api_key: str, at: Address) -> dict[str, str]:
+def _basic(login: str) -> str:
     import base64
 
-    login = base64.b64encode(at.login.encode()).decode()
-    payers = {header: os.environ.get(name, "").strip() for header, name in _PAYERS.items()}
-    return {
-        # Local servers ask for no key, some of them for a header.
-        "Authorization": f"Basic {login}" if login else f"Bearer {api_key or 'none'}",
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",
-        "Content-Type": "application/json",
-        "User-Agent": "ratchet",
-        **{header: value for header, value in payers.items() if value},
-    }
+    return f"Basic {base64.b64encode(login.encode()).decode()}"
 
 
-def _trusted(at: Address) -> bool | ssl.SSLContext:
-    """The certificates of the system; where it has none, those that Mozilla trusts."""
+def _trusted() -> ssl.SSLContext:
+    """By the certificates of the system; where it has none, by those that Mozilla trusts."""
     import ssl
 
     paths = ssl.get_default_verify_paths()
-    if paths.cafile or paths.capath or not at.url.startswith("https:"):
-        return True
+    if paths.cafile or paths.capath:
+        return ssl.create_default_context()
     import certifi
 
     return ssl.create_default_context(cafile=certifi.where())
 
 
-def _proxy(at: Address) -> str | None:
+def _proxy_to(at: Address) -> Host | None:
     """The proxy that the environment names for this address (`HTTPS_PROXY`, `NO_PROXY`), found once."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
@@ -189,10 +252,12 @@ def _proxy(at: Address) -> str | None:
         return None
     if "://" not in named:
         named = f"http://{named}"
-    if not named.startswith(("http://", "https://")):
-        raise BadInput(f"{parts.scheme.upper()}_PROXY: must be an http:// proxy")
+    try:
+        proxy = Host.of(named)
+    except ValueError as problem:
+        raise BadInput(f"{parts.scheme.upper()}_PROXY: must be an http:// proxy") from problem
     remember(urlsplit(named).password or "")
-    return named
+    return proxy
 
 
 def _encoded(request: dict[str, Any]) -> bytes:
@@ -204,33 +269,3 @@ def _encoded(request: dict[str, Any]) -> bytes:
         import json
 
         return json.dumps(request, ensure_ascii=False).encode("utf-8", "replace")
-
-
-async def _body(response: aiohttp.ClientResponse) -> bytes:
-    """The body, of errors too, unpacked and bounded."""
-    unpacked = _unpacker(response.headers.get("Content-Encoding", "identity").lower())
-    announced, size, parts = response.content_length or 0, 0, list[bytes]()
-    async for chunk in response.content.iter_chunked(PART_BYTES):
-        for part in unpacked(chunk):
-            size += len(part)
-            parts.append(part)
-            if max(size, announced) > MAX_RESPONSE_BYTES:
-                raise TooLarge(b"".join(parts)[:HEAD_BYTES].decode("utf-8", "replace"))
-    return b"".join(parts)
-
-
-def _unpacker(packed: str) -> Callable[[bytes], Iterator[bytes]]:
-    """Unpacks in small parts, whatever was asked for: a megabyte of gzip may hold a gigabyte."""
-    if packed not in ("gzip", "x-gzip", "deflate"):
-        # Plain, or packed in a way that was not asked for: no JSON either way.
-        return lambda chunk: iter([chunk])
-    import zlib
-
-    stream = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, as its head says
-
-    def parts(chunk: bytes) -> Iterator[bytes]:
-        while chunk:
-            yield stream.decompress(chunk, PART_BYTES)
-            chunk = stream.unconsumed_tail
-
-    return parts

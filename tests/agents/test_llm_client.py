@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agents.llm_client import ModelOptions, call_llm, model_from_env
-from agents.model import wire
+from agents.model import connection
 from agents.model.budget import Budget
 from agents.model.call import Completion, LLMError, using_model
 from agents.model.endpoint import OpenAIModel
@@ -461,7 +461,7 @@ def test_an_output_of_5_mb_is_the_endpoints_fault_and_only_its_start_is_kept(sta
     with Loopback([chat(huge, status=status)]) as server:
         problem = fails(server)
     assert problem.error_kind == "provider"
-    assert str(wire.MAX_RESPONSE_BYTES) in str(problem)
+    assert str(connection.MAX_RESPONSE_BYTES) in str(problem)
     assert len(problem.raw or "") == 500
     assert (root / "telemetry/events.jsonl").stat().st_size < 20_000
     assert len(server.requests) == 1

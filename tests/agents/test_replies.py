@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.model.connection import Response
 from agents.model.reply import Failure, Reply, Tally, read
-from agents.model.wire import Response
 from telemetry.record import pricing
 
 KEYS = st.sampled_from(

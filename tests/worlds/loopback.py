@@ -15,6 +15,7 @@ import asyncio
 import functools
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -103,8 +104,8 @@ Script = Sequence[Reply] | Callable[[Request], Reply]
 class Loopback:
     """The server; `requests` holds everything that arrived, `connections` how many were opened."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
+    def __init__(self, script: Script, tls: ssl.SSLContext | None = None) -> None:
+        self._script, self._tls = script, tls
         self.requests: list[Request] = []
         self.connections = 0
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -115,7 +116,7 @@ class Loopback:
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
@@ -142,7 +143,7 @@ class Loopback:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
-            self._loop.create_server(lambda: _Connection(self), sock=self._listening)
+            self._loop.create_server(lambda: _Connection(self), sock=self._listening, ssl=self._tls)
         )
         self._serving.set()
         self._loop.run_forever()
