@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from eval.ab import sequential as rule
 from eval.grading import suite as suites
 from telemetry.edge.files import here, working_in
-from tests.bench import Row, harness
+from tests.bench import Row, Used, endpoint, harness, used
 from tests.worlds import eval_checkout, world
 
 if TYPE_CHECKING:
@@ -179,17 +179,17 @@ def main() -> list[Row]:
 
     limits = {"same": (0, 0.035), "-0.05": (0, 0.005), "+0.10": (0.85, 1), "+0.20": (0.99, 1)}
     use = {"same": 1.0, "-0.05": 1.0, "+0.10": 0.62, "+0.20": 0.26}
-    for name, (promoted, by_means, used) in figures().items():
+    for name, (promoted, by_means, share) in figures().items():
         low, high = limits[name]
         target = f">= {low:.0%}, cases <= {use[name]:.0%}" if low else f"<= {high:.1%}"
-        ok = low <= promoted <= high and used <= use[name]
+        ok = low <= promoted <= high and share <= use[name]
         row(
             f"the paired test alone, true effect {name}: promoted",
             promoted,
             f"{by_means:.1%}",
             target,
             ok,
-            f", cases {used:.0%}",
+            f", cases {share:.0%}",
         )
     cells = null_cells()
     worst = max(cells, key=lambda name: cells[name])
@@ -224,17 +224,17 @@ def against_the_bare_loop() -> list[Row]:
     """400 cases x 2 arms as an A/B run, and as many graded, beside a bare SDK loop of the calls; start-up included."""
     bare, graded, ours = [], [], []
     with (
-        harness.endpoint() as url,
+        endpoint(*harness.SERVED) as url,
         tempfile.TemporaryDirectory() as plain,
         tempfile.TemporaryDirectory() as night,
     ):
         eval_checkout.make(Path(plain), harness.AGENTS, harness.CASES)
         _checkout(Path(night), harness.CASES)
         for _ in range(harness.ROUNDS):
-            bare.append(harness.used("-c", harness._GIVEN + _SDK, url, plain))
-            graded.append(harness.used("-m", "eval.harness", "--root", plain, "--quiet", url=url))
+            bare.append(used("-c", harness._GIVEN + _SDK, url, plain))
+            graded.append(used("-m", "eval.harness", "--root", plain, "--quiet", url=url))
             asked = ("-m", "eval.ab_testing", "--root", night, "--quiet", "--force", "--trials", "1")
-            ours.append(harness.used(*asked, url=url))
+            ours.append(used(*asked, url=url))
             report = json.loads(Path(night, "meta/reports/ab_test_report.json").read_text())
             assert report["spend"]["calls"] == harness.CALLS, report["spend"]
     what = f"{harness.CALLS} calls, {harness.CONCURRENCY} at a time, {harness.LATENCY_MS} ms away"
@@ -244,7 +244,7 @@ def against_the_bare_loop() -> list[Row]:
     ]
 
 
-def _beside(what: str, ours: list[harness.Used], bare: list[harness.Used], most: float) -> Row:
+def _beside(what: str, ours: list[Used], bare: list[harness.Used], most: float) -> Row:
     ratio = statistics.median(mine.wall_s / other.wall_s for mine, other in zip(ours, bare, strict=True))
     wall, plain = (statistics.median(each.wall_s for each in side) for side in (ours, bare))
     cpu, bare_cpu = (min(each.cpu_s for each in side) for side in (ours, bare))

@@ -7,22 +7,15 @@ the SDK, parses the JSON and keeps it; ours also checks the schema, prices, and 
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from tests.bench import Row
+from tests.bench import Row, endpoint, used
 
 CALLS, CONCURRENCY, LATENCY_MS = 800, 16, 50
 ROUNDS = 5  # side by side, alternating: a noisy neighbour hits both
 MAX_RATIO, MAX_CPU_MS = 1.05, 2.5
-ROOT = Path(__file__).resolve().parents[2]
 
 _BARE = """
 import asyncio, json, sys
@@ -82,44 +75,19 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCH
 _GIVEN = f"{CALLS=}\n{CONCURRENCY=}\n{SCHEMA=}\n{MESSAGES=}\n{FORMAT=}\n"
 
 
-@contextmanager
-def endpoint() -> Iterator[str]:
-    """A chat endpoint in a process of its own."""
-    command = [sys.executable, "-m", "tests.worlds.loopback", "--latency-ms", str(LATENCY_MS)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.stdin.close()
-
-
-def timed(program: str, *arguments: str) -> tuple[float, float]:
-    """Wall and CPU seconds of a fresh process."""
-    start = time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-c", _GIVEN + program, *arguments], cwd=ROOT)
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.perf_counter() - start
-    if child.returncode:
-        raise RuntimeError(f"a side of the client benchmark failed with {child.returncode}")
-    return wall, used.ru_utime + used.ru_stime
-
-
 def main() -> list[Row]:
     """Both sides in turn; the median of the ratios, and our CPU per call."""
     bare, ours = [], []
-    with endpoint() as url, tempfile.TemporaryDirectory() as scratch:
+    with endpoint("--latency-ms", str(LATENCY_MS)) as url, tempfile.TemporaryDirectory() as scratch:
         for _ in range(ROUNDS):
-            bare.append(timed(_BARE, url))
-            ours.append(timed(_OURS, url, scratch))
+            bare.append(used("-c", _GIVEN + _BARE, url))
+            ours.append(used("-c", _GIVEN + _OURS, url, scratch))
         logged = len(Path(scratch, "telemetry/events.jsonl").read_bytes().splitlines())
     assert logged == CALLS * ROUNDS, f"{logged} rows for {CALLS * ROUNDS} calls"
-    ratio = statistics.median(our[0] / plain[0] for our, plain in zip(ours, bare, strict=True))
-    wall, plain_wall = (statistics.median(side[0] for side in sides) for sides in (ours, bare))
+    ratio = statistics.median(our.wall_s / plain.wall_s for our, plain in zip(ours, bare, strict=True))
+    wall, plain_wall = (statistics.median(each.wall_s for each in side) for side in (ours, bare))
     # Whatever else the machine does can only add to CPU time: the least disturbed round is the cost.
-    cpu, plain_cpu = (min(side[1] for side in sides) / CALLS * 1e3 for sides in (ours, bare))
+    cpu, plain_cpu = (min(each.cpu_s for each in side) / CALLS * 1e3 for side in (ours, bare))
     what = f"{CALLS} calls, {CONCURRENCY} at a time, {LATENCY_MS} ms, logged"
     return [
         Row(

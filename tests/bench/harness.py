@@ -16,13 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from eval import harness
-from tests.bench import Row
+from tests.bench import REPOSITORY, Row, endpoint, used
 from tests.worlds import eval_checkout
 from tests.worlds.loopback import Loopback, Reply, Request
 
@@ -31,8 +29,9 @@ AGENTS = ("alpha", "beta")  # the same job under two prompts
 CALLS = CASES * len(AGENTS)
 ROUNDS = 5  # side by side, alternating: a noisy neighbour hits all
 MAX_RATIO, MAX_CPU_MS, MAX_MIB, MAX_OWN_CPU_MS, MAX_OFFLINE_S = 1.12, 1.5, 130, 0.4, 5.0
-ROOT = Path(__file__).resolve().parents[2]
 ANSWER = json.dumps({"items": [{"id": "h1", "risk_score": 50, "rationale": "the text says risk 50"}]})
+
+SERVED = ("--latency-ms", str(LATENCY_MS), "--content", ANSWER)
 
 _QUESTIONS = """
 import asyncio, json, sys
@@ -91,52 +90,6 @@ _FORMAT = {"type": "json_schema", "json_schema": {"name": "answer", "schema": _S
 _GIVEN = f"{AGENTS=}\n{CALLS=}\n{CONCURRENCY=}\nSCHEMA={_SCHEMA!r}\nFORMAT={_FORMAT!r}\n" + _QUESTIONS
 
 
-class Used(NamedTuple):
-    """What a process used."""
-
-    wall_s: float
-    cpu_s: float
-    peak_mib: float
-
-
-@contextmanager
-def endpoint() -> Iterator[str]:
-    """A chat endpoint in a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.worlds.loopback",
-        "--latency-ms",
-        str(LATENCY_MS),
-        "--content",
-        ANSWER,
-    ]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.stdin.close()
-
-
-def used(*arguments: str, url: str = "") -> Used:
-    """Run Python to its end."""
-    # Bytecode as on anybody's machine: else only our side would be compiled anew each time.
-    without = ("OPENAI_", "GITHUB_", "PYTHONDONTWRITEBYTECODE")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(without)}
-    if url:
-        environment |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
-    start = time.perf_counter()
-    child = subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=environment)
-    _, status, usage = os.wait4(child.pid, 0)
-    wall = time.perf_counter() - start
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise RuntimeError(f"a side of the benchmark failed with {child.returncode}")
-    return Used(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
-
-
 def main() -> list[Row]:
     """All figures of the harness."""
     return [
@@ -152,7 +105,7 @@ def main() -> list[Row]:
 def against_the_bare_loop() -> list[Row]:
     """Wall time, CPU and memory of the same 800 questions asked three ways in turn."""
     bare, client, ours = [], [], []
-    with endpoint() as url, tempfile.TemporaryDirectory() as scratch:
+    with endpoint(*SERVED) as url, tempfile.TemporaryDirectory() as scratch:
         eval_checkout.make(Path(scratch), AGENTS, CASES)
         for _ in range(ROUNDS):
             bare.append(used("-c", _GIVEN + _BARE, url, scratch, str(CONCURRENCY)))
@@ -206,7 +159,7 @@ def against_the_bare_loop() -> list[Row]:
 def many_in_flight(cases: int = 4_000, at_once: int = 64, rounds: int = 2) -> Row:
     """Eight thousand calls, sixty-four at a time."""
     bare, ours = [], []
-    with endpoint() as url, tempfile.TemporaryDirectory() as scratch:
+    with endpoint(*SERVED) as url, tempfile.TemporaryDirectory() as scratch:
         eval_checkout.make(Path(scratch), AGENTS, cases)
         flags = ("--root", scratch, "--quiet", "--concurrency", str(at_once), "--max-calls", "100000")
         for _ in range(rounds):
@@ -237,9 +190,8 @@ def first_request() -> Row:
         eval_checkout.make(Path(scratch), AGENTS, 20)
         for _ in range(ROUNDS):
             arrived.clear()
-            start = time.perf_counter()
-            used("-m", "eval.harness", "--root", scratch, "--quiet", url=server.url)
-            took.append(arrived[0] - start)
+            started = used("-m", "eval.harness", "--root", scratch, "--quiet", url=server.url).start
+            took.append(arrived[0] - started)
     return Row("first request after start", f"{min(took):.2f} s", "", "", "<= 0.3 s", min(took) <= 0.3)
 
 
@@ -273,7 +225,7 @@ def killed_and_resumed() -> Row:
         eval_checkout.make(root, AGENTS, CASES)
         command = [sys.executable, "-m", "eval.harness", "--root", scratch, "--quiet"]
         environment = dict(os.environ) | {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
-        victim = subprocess.Popen(command, cwd=ROOT, env=environment)
+        victim = subprocess.Popen(command, cwd=REPOSITORY, env=environment)
         while len(server.requests) < CALLS // 2 and victim.poll() is None:
             time.sleep(0.005)
         victim.send_signal(signal.SIGKILL)
@@ -298,8 +250,8 @@ def all_suites_offline() -> Row:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         for folder in ("agents/prompts", "agents/schemas", "eval/suites"):
-            shutil.copytree(ROOT / folder, root / folder)
-        shutil.copy(ROOT / "agents/manifest.yaml", root / "agents/manifest.yaml")
+            shutil.copytree(REPOSITORY / folder, root / folder)
+        shutil.copy(REPOSITORY / "agents/manifest.yaml", root / "agents/manifest.yaml")
         took = statistics.median(
             used("-m", "eval.harness", "--root", scratch, "--quiet").wall_s for _ in range(3)
         )

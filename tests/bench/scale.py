@@ -7,13 +7,10 @@ hundred days, runs of an agent within an hour on one input; the JSONL is a part 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -21,8 +18,8 @@ import duckdb
 
 from telemetry.read.rows import COLUMNS
 from telemetry.read.store import ONCE
-from tests.bench import Row
-from tests.bench.retirement import AGENTS, REPOSITORY, _crowd
+from tests.bench import Row, Used, used
+from tests.bench.retirement import AGENTS, _crowd
 
 ROWS = int(os.environ.get("SCALE_ROWS", "10_000_000"))
 DAYS = 100
@@ -52,25 +49,6 @@ GIVEN = {
     "tokens_out": "120",
     "schema_version": "1",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Took:
-    """What a command took."""
-
-    seconds: float
-    cpu: float
-    megabytes: float  # at its peak
-    code: int
-
-
-def took(*command: str) -> Took:
-    """Run a command and wait for it."""
-    start = time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-m", *command], cwd=REPOSITORY, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(child.pid, 0)
-    cpu = used.ru_utime + used.ru_stime
-    return Took(time.perf_counter() - start, cpu, used.ru_maxrss / 1024, os.waitstatus_to_exitcode(status))
 
 
 @contextmanager
@@ -128,14 +106,10 @@ def main() -> list[Row]:
     """The rows of the table."""
     told: list[Row] = []
 
-    def row(what: str, found: Took, reference: str, seconds: float, megabytes: float = 300) -> None:
-        ok = found.code == 0 and found.seconds <= seconds and found.megabytes <= megabytes
-        measured = (
-            f"{found.seconds:.2f} s ({found.cpu:.2f} s CPU), {found.megabytes:.0f} MB"
-            if found.code == 0
-            else f"exit {found.code}"
-        )
-        told.append(Row(what, measured, reference, "", f"<= {seconds:g} s, <= {megabytes:.0f} MB", ok))
+    def row(what: str, found: Used, reference: str, seconds: float, megabytes: float = 300) -> None:
+        ok = found.wall_s <= seconds and found.peak_mib <= megabytes
+        measured = f"{found.wall_s:.2f} s ({found.cpu_s:.2f} s CPU), {found.peak_mib:.0f} MiB"
+        told.append(Row(what, measured, reference, "", f"<= {seconds:g} s, <= {megabytes:.0f} MiB", ok))
 
     with crowd() as root:
         write_sealed(root, ROWS)
@@ -144,26 +118,34 @@ def main() -> list[Row]:
         beside = f"{bare_scan(root):.2f} s: DuckDB alone, means only"
         row(
             f"rollup of everything, {ROWS:,} rows sealed, first time",
-            took("telemetry.rollup", *all_of_it),
+            used("-m", "telemetry.rollup", *all_of_it),
             beside,
             10,
         )
-        row("the same again", took("telemetry.rollup", *all_of_it), beside, 2.5)
+        row("the same again", used("-m", "telemetry.rollup", *all_of_it), beside, 2.5)
         write_sealed(root, ROWS // DAYS, first=DAYS, days=1)
-        row("the same after one new day", took("telemetry.rollup", *all_of_it), beside, 0.3)
-        row("plots of everything", took("telemetry.plots", *all_of_it), beside, 2.5)
-        row("retirement", took("meta.retirement", *at), beside, 1.5)
+        row("the same after one new day", used("-m", "telemetry.rollup", *all_of_it), beside, 0.3)
+        row("plots of everything", used("-m", "telemetry.plots", *all_of_it), beside, 2.5)
+        row("retirement", used("-m", "meta.retirement", *at), beside, 1.5)
     with crowd() as root:
         write_sealed(root, ROWS * 3 // 10)
         write_log(root, ROWS * 3 // 10)
+        at = ("--root", str(root), "--quiet")
+        all_of_it = ("--last-n", "0", *at)
         beside = f"{bare_scan(root):.2f} s: DuckDB alone, sealed"
         for file in root.glob("telemetry/sealed/dt=*/*"):
             file.unlink()
         row(
             f"rollup of everything, {ROWS * 3 // 10:,} rows JSONL",
-            took("telemetry.rollup", *at, "--last-n", "0"),
+            used("-m", "telemetry.rollup", *all_of_it),
             beside,
             3.5,
         )
-        row(f"sealing {ROWS * 3 // 10:,} rows", took("telemetry.retention", "seal", *at), beside, 18, 600)
+        row(
+            f"sealing {ROWS * 3 // 10:,} rows",
+            used("-m", "telemetry.retention", "seal", *at),
+            beside,
+            18,
+            600,
+        )
     return told
