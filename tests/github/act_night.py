@@ -168,36 +168,32 @@ def _standins() -> Iterator[str]:
 
 
 # A stand-in script writes no report that a schema would let pass.
-_SCHEMAS = (Path(form.schema).name for form in KINDS.values() if form.schema)
-_UNWANTED = shutil.ignore_patterns("__pycache__", "*.jsonl", *_SCHEMAS, "reports", "decisions")
+_SCHEMAS = {Path(form.schema).name for form in KINDS.values() if form.schema}
 
 
 def small_tree(tree: Path) -> None:
-    """The workflows, what they run, and the small example repository around it: no real script."""
-    for name in (
-        ".github",
-        "meta",
-        "telemetry",
-        "agents/manifest",
-        "agents/model",
-        "agents/texts",
-        "eval/ledger",
-    ):
-        shutil.copytree(ROOT / name, tree / name, ignore=_UNWANTED)
-    for name in (".gitignore", "Makefile", "pyproject.toml", "requirements.txt"):
-        shutil.copy(ROOT / name, tree / name)
+    """The workflows, the engine they run, and the small example repository in its place."""
+    _engine(tree)
+    for schema in tree.rglob("*.schema.json"):
+        if schema.name in _SCHEMAS:
+            schema.unlink()
     for name, text in repo.FILES.items():
         if not name.startswith((".git", "meta/__init__")):
             repo.write(tree, name, text)
     repo.write(tree, "meta/preflight.py", "")  # there is nothing to look at here
 
 
-def toy_tree(tree: Path) -> None:
-    """The workflows, the engine as it stands, and the rivers: flood_watch has a better challenger, and open code."""
+def _engine(tree: Path) -> None:
+    """The workflows, and the engine as it stands."""
     world.engine(tree)
     shutil.copytree(ROOT / ".github", tree / ".github")
     for name in ("Makefile", "pyproject.toml", "requirements.txt"):
         shutil.copy(ROOT / name, tree / name)
+
+
+def toy_tree(tree: Path) -> None:
+    """The workflows, the engine as it stands, and the rivers: flood_watch has a better challenger, and open code."""
+    _engine(tree)
     for name in ("__init__.py", "worlds/__init__.py", "worlds/toy/__init__.py"):
         repo.write(tree, f"tests/{name}", (ROOT / "tests" / name).read_text())
     world.toy(tree)
