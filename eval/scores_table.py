@@ -27,13 +27,13 @@ Scores = dict[str, dict[str, dict[str, float]]]  # agent -> arm -> split -> shar
 
 def scores(repo: Repo) -> Scores:
     """Pass rates of every agent that has both baselines, and of who answers nothing."""
-    from eval.grading.trivial import baseline, passing
+    from eval.grading.trivial import NOTHING, trivial_baselines
 
     jobs = list(_jobs(repo))
     found = pass_rates(jobs)
     for agent in found:
         cases = {job.case.id: job.case for job in jobs if job.spec.name == agent}.values()
-        silent = baseline(cases, passing(cases, []))
+        silent = trivial_baselines(cases)[NOTHING]
         found[agent]["empty"] = {half: one.passed / one.total for half, one in silent.items() if one.total}
     return found
 

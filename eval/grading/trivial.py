@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eval.grading.graders import Segments, passes, segments
-from eval.grading.suite import Case, splits
+from eval.grading.suite import FRESH, HALVES, Case
 from telemetry.edge.frozen import frozen
 
 TRIVIAL: Final = 0.5  # a suite of which a trivial answer passes more than this share tells little apart
@@ -34,36 +34,58 @@ class Baseline:
         return cls(passed, total, round(passed / total, 6) if total else None)
 
 
-def passing(cases: Iterable[Case], answer: Any) -> frozenset[str]:
-    """The ids of the cases that this answer passes."""
-    return frozenset(case.id for case in cases if passes(case.expect, answer, case.threshold))
+@frozen
+class Alike:
+    """Cases that expect the same: what one of them makes of an answer, all do."""
+
+    expect: Sequence[Mapping[str, Any]]
+    threshold: float
+    cases: Counter[str]  # by split
 
 
-def baseline(cases: Collection[Case], passed: Collection[str]) -> dict[str, Baseline]:
-    """How many of these cases are among those that were passed, by split."""
-    total = Counter(case.split for case in cases)
-    own = Counter(case.split for case in cases if case.id in passed)
-    return {half: Baseline.of(own[half], total[half]) for half in splits(cases)}
-
-
-def trivial_baselines(cases: Collection[Case]) -> dict[str, dict[str, Baseline]]:
+def trivial_baselines(cases: Iterable[Case]) -> dict[str, dict[str, Baseline]]:
     """By answer, then by split; one that comes down to nothing is not told twice."""
-    answers = {NOTHING: [], "everything": _everything(cases), "the most common answer": _most_common(cases)}
-    told = {name: one for name, one in answers.items() if one or name == NOTHING}
-    return {name: baseline(cases, passing(cases, one)) for name, one in told.items()}
+    kinds = _alike(cases)
+    answers = {NOTHING: [], "everything": _everything(kinds), "the most common answer": _most_common(kinds)}
+    return {name: _baseline(kinds, one) for name, one in answers.items() if one or name == NOTHING}
 
 
-def _most_common(cases: Iterable[Case]) -> Any:
-    made = (_answer(_wanted(case.expect)) for case in cases)
-    counted = Counter(json.dumps(answer) for answer in made if answer)
+def _alike(cases: Iterable[Case]) -> list[Alike]:
+    import orjson
+
+    found: dict[bytes, Alike] = {}
+    for case in cases:
+        name = orjson.dumps((case.expect, case.threshold))
+        if name not in found:
+            found[name] = Alike(case.expect, case.threshold, Counter())
+        found[name].cases[case.split] += 1
+    return list(found.values())
+
+
+def _baseline(kinds: Iterable[Alike], answer: Any) -> dict[str, Baseline]:
+    passed, total = Counter[str](), Counter[str]()
+    for one in kinds:
+        total += one.cases
+        if passes(one.expect, answer, one.threshold):
+            passed += one.cases
+    return {half: Baseline.of(passed[half], total[half]) for half in (*HALVES, *({FRESH} & total.keys()))}
+
+
+def _most_common(kinds: Iterable[Alike]) -> Any:
+    counted = Counter[str]()
+    for one in kinds:
+        if answer := _answer(_wanted(one.expect)):
+            counted[json.dumps(answer)] += one.cases.total()
     return json.loads(counted.most_common(1)[0][0]) if counted else []
 
 
-def _everything(cases: Iterable[Case]) -> Any:
+def _everything(kinds: Iterable[Alike]) -> Any:
     counted: dict[tuple[str, str], Counter[str]] = {}
-    for case in cases:
-        for path, kind, values in _wanted(case.expect):
-            counted.setdefault((path, kind), Counter()).update(json.dumps(value) for value in values)
+    for one in kinds:
+        for path, kind, values in _wanted(one.expect):
+            terms = counted.setdefault((path, kind), Counter())
+            for value in values:
+                terms[json.dumps(value)] += one.cases.total()
     most = {
         where: [json.loads(one) for one, _ in found.most_common(1 if where[1] == "one" else MOST)]
         for where, found in counted.items()

@@ -98,7 +98,7 @@ def main() -> list[Row]:
         first_request(),
         killed_and_resumed(),
         all_suites_offline(),
-        a_large_suite_offline(),
+        *a_large_suite_offline(),
     ]
 
 
@@ -195,23 +195,27 @@ def first_request() -> Row:
     return Row("first request after start", f"{min(took):.2f} s", "", "", "<= 0.3 s", min(took) <= 0.3)
 
 
-def a_large_suite_offline(cases: int = 100_000) -> Row:
-    """A hundred thousand cases of one agent: their time and their memory."""
+def a_large_suite_offline(cases: int = 100_000) -> list[Row]:
+    """A hundred thousand cases of one agent, pinned and graded: their time and their memory."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         eval_checkout.make(root, AGENTS[:1], cases)
         rules = "```rules\nanalyst: threshold\nlist: notes\n```"
         (root / f"agents/prompts/{AGENTS[0]}.md").write_text(f"# {AGENTS[0]}\n\n{rules}\n")
-        found = used("-m", "eval.harness", "--root", scratch, "--quiet")
+        pinned = used("-m", "eval.suites", "pin", AGENTS[0], "--root", scratch, "--quiet")
+        graded = used("-m", "eval.harness", "--root", scratch, "--quiet")
         assert (root / harness.RESULTS / f"{AGENTS[0]}_rows.jsonl").exists()
-    return Row(
-        f"{cases:,} cases offline",
-        f"{found.wall_s:.0f} s ({found.cpu_s:.0f} s CPU), {found.peak_mib:.0f} MiB",
-        "",
-        "",
-        "<= 45 s, <= 200 MiB",
-        found.wall_s <= 45 and found.peak_mib <= 200,
-    )
+    return [
+        Row(
+            f"{cases:,} cases {what}",
+            f"{found.wall_s:.1f} s ({found.cpu_s:.1f} s CPU), {found.peak_mib:.0f} MiB",
+            "",
+            "",
+            f"<= {seconds} s, <= 200 MiB",
+            found.wall_s <= seconds and found.peak_mib <= 200,
+        )
+        for what, found, seconds in (("pinned", pinned, 5), ("graded offline", graded, 45))
+    ]
 
 
 def killed_and_resumed() -> Row:
