@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from math import log
@@ -143,8 +143,10 @@ def kept(repo: Repo, files: Sequence[Path], window: Window) -> Kept | None:
     try:
         if missing:
             tidy(repo, {*days, "total"})
-            for name in missing:
-                _make(repo, name, days[name])
+            (repo / PLACE).mkdir(parents=True, exist_ok=True)
+            with opened() as con:
+                for name in missing:
+                    sum_up(con, days[name], repo / PLACE, f"{name}.")
     except OSError:  # a full or read-only disk: rows are there all the same
         return None
     return found
@@ -217,10 +219,10 @@ def merged(parts: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _sketch(pairs: str) -> str:
-    counts = [0] * BUCKETS
+    counts: dict[int, int] = {}
     for bucket, runs in iter_unpack(">BI", bytes.fromhex(pairs)):
-        counts[bucket] += runs
-    return "".join(f"{bucket:02x}{runs:08x}" for bucket, runs in enumerate(counts) if runs)
+        counts[bucket] = counts.get(bucket, 0) + runs
+    return "".join([f"{bucket:02x}{counts[bucket]:08x}" for bucket in sorted(counts)])
 
 
 def percentiles(sketch: str, shares: Sequence[float]) -> list[float]:
@@ -236,22 +238,18 @@ def percentiles(sketch: str, shares: Sequence[float]) -> list[float]:
     return told
 
 
-def _make(repo: Repo, name: str, files: Sequence[Path]) -> None:
-    """Sum up one sealed day; each small file appears whole, by its rename."""
-    (repo / PLACE).mkdir(parents=True, exist_ok=True)
-    sum_up(files, lambda what: repo / PLACE / f"{name}.{what}.parquet")
-
-
-def sum_up(files: Sequence[Path], target: Callable[[str], Path], whats: Sequence[str] = ()) -> None:
-    """What the runs of sealed files come to, each kind (or these) in a file of its own."""
+def sum_up(
+    con: DuckDBPyConnection, files: Sequence[Path], folder: Path, name: str, whats: Sequence[str] = ()
+) -> None:
+    """What the runs of sealed files come to, each kind (or these) in a file that appears whole, by its rename."""
     # To read the columns of one file again takes less than to keep them; several are looked through for repeats once.
     kept = "view" if len(files) == 1 else "table"
     rows = f"select {', '.join(NEEDED)} from ({sealed_sql(files, False)}) where kind = 'run'"
-    with opened() as con, ThreadPoolExecutor(AT_ONCE) as pool:
-        con.execute(f"create {kept} runs as {rows}")
+    con.execute(f"create {kept} runs as {rows}")
+    with ThreadPoolExecutor(AT_ONCE) as pool:
 
         def copy(what: str, sql: str) -> None:
-            file = target(what)
+            file = folder / f"{name}{what}.parquet"
             coming = file.with_name(f"{file.name}.{os.getpid()}.coming")
             with con.cursor() as own:
                 own.execute(f"copy ({sql}) to {quoted(str(coming))} (format parquet, compression zstd)")
@@ -259,6 +257,7 @@ def sum_up(files: Sequence[Path], target: Callable[[str], Path], whats: Sequence
 
         sums = {what: sql for what, sql in _sums("runs").items() if not whats or what in whats}
         list(pool.map(copy, sums.keys(), sums.values()))
+    con.execute(f"drop {kept} runs")
 
 
 def readable(day: Path) -> bool:

@@ -18,6 +18,7 @@ from telemetry.edge.files import EXPORTS, SEALED, Repo
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 from telemetry.read import days, sealed_texts
+from telemetry.read.parquet import opened
 from telemetry.read.rows import Window
 from telemetry.read.store import connect
 from telemetry.tiers.ages import Ages
@@ -87,7 +88,8 @@ def freeze(place: Path, day: str, files: Sequence[Path], cold: str) -> Path:
     target, coming = place / f"dt={day}", place / f".coming-{day}-{os.getpid()}"
     shutil.rmtree(coming, ignore_errors=True)
     coming.mkdir(parents=True)
-    days.sum_up(files, lambda what: coming / f"{what}.parquet", days.COLD_SUMS if day >= cold else ["cells"])
+    with opened() as con:
+        days.sum_up(con, files, coming, "", days.COLD_SUMS if day >= cold else ["cells"])
     if target.exists():  # another run came first
         shutil.rmtree(coming)
     else:
