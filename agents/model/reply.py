@@ -180,6 +180,11 @@ def of_status(
 
 def unreachable(model: str, base_url: str, reason: Unreachable) -> Failure:
     """No connection, or one that broke before a whole answer came."""
+    import ssl
+
+    if isinstance(reason.__cause__, ssl.SSLCertVerificationError):  # the next attempt would be shown the same
+        mend = "the file of an authority of your own goes into SSL_CERT_FILE"
+        return Failure(f"{model}: {base_url} is not vouched for ({reason}); {mend}", "provider")
     said_so = f"{model}: no answer from {base_url} ({reason}); set OPENAI_BASE_URL if it is wrong"
     return Failure(said_so, "provider", retry=True, billed=reason.sent)
 

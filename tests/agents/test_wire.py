@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from agents.model.connection import Response, Unreachable
+from agents.model.reply import unreachable
 from agents.model.wire import Address, Wire
 from telemetry.edge.errors import BadInput
 from tests.conftest import REPOSITORY
@@ -129,6 +130,8 @@ def test_a_secured_endpoint_is_believed_only_if_somebody_vouches_for_it(
         with pytest.raises(Unreachable, match="certificate") as caught:
             send(server.url)
         assert not caught.value.sent and server.requests == []
+        failure = unreachable("m", server.url, caught.value)
+        assert not failure.retry and "SSL_CERT_FILE" in failure.message
         monkeypatch.setenv("SSL_CERT_FILE", certified[1])
         assert send(server.url).status == 200
 
