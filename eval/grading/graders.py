@@ -15,7 +15,8 @@ a case is the weighted mean of its parts; it is `ok` at its threshold (default 1
 | `ordering` | `values: [...]` or `sort: "asc"` / `"desc"` | all pairs stand so; else the share that do |
 | `regex` | `pattern` (as Python's `re` has it) | the pattern is found in the text |
 | `my_pkg.mod:function` | its own | it says so (own.py): a pure function of yours, pinned with the suite |
-| `llm_judge` | `rubric`, `reference` | a blinded model finds it at least as good as the reference, both ways |
+| `llm_judge` | `rubric` | a model finds that it meets the rubric |
+| `llm_judge` | `rubric`, `reference` | a model finds it at least as good as the reference, blinded and both ways |
 
 Paths are dotted, from the output: `0.region` (index, key), `*.series` (of every item), `[series=VIX].signal`
 (the first item whose field reads so; `[a=1,b=2]` for several fields), `*.series:signal` (fields joined: each value is
@@ -120,12 +121,17 @@ def grade_part(wanted: Mapping[str, Any], output: Any) -> Part:
         found = find(output, path)
         if how := wanted.get("read"):
             found = READERS[how](found)
-        score, reason = grader(found, wanted)
-        if wanted.get("not"):
-            score, reason = (0.0, f"must not be so: {reason}") if score == 1.0 else (1.0, reason)
+        score, reason = turned(wanted, *grader(found, wanted))
     except RecursionError:
         score, reason = 0.0, "nested too deeply to be read"
     return Part(name, path, score, float(wanted.get("weight", 1.0)), reason)
+
+
+def turned(wanted: Mapping[str, Any], score: float, reason: str) -> Scored:
+    """What a grader found, turned round if that is wanted."""
+    if not wanted.get("not"):
+        return score, reason
+    return (0.0, f"must not be so: {reason}") if score == 1.0 else (1.0, reason)
 
 
 def _by_code(found: Any, wanted: Mapping[str, Any]) -> Scored:

@@ -17,9 +17,9 @@ PATH: Final = f"0.{ANSWER}"
 _IN_A_CELL: Final = re.compile(r"\s*((?:not-)?[a-z][a-z0-9-]*)(?:\(([\d.]+)\))?:\s*(.*)", re.DOTALL)
 _UNLIKE: Final = """
 answer-relevance bleu classifier contains-html contains-sql contains-xml context-faithfulness context-recall
-context-relevance conversation-relevance cost eval f-score factuality finish-reason fn g-eval gleu grade guardrails
+context-relevance conversation-relevance cost eval f-score factuality finish-reason fn g-eval gleu guardrails
 is-html is-refusal is-sql is-valid-function-call is-valid-openai-function-call is-valid-openai-tools-call is-xml
-javascript latency levenshtein llm-rubric max-score meteor model-graded-closedqa model-graded-factuality moderation
+javascript latency levenshtein max-score meteor model-graded-factuality moderation
 perplexity perplexity-score pi python rouge-n ruby search-rubric select-best similar tool-call-f1 webhook word-count
 """  # types that have no counterpart here
 # What is compared, or how.
@@ -46,6 +46,8 @@ def grader_of(assertion: Mapping[str, Any], value: Any) -> Grader:
     weight = assertion.get("weight", 1)
     if not isinstance(weight, int | float) or weight <= 0:
         raise NotCarried(f"assertions of weight {weight}")
+    if kind in _JUDGED and assertion.get("threshold") is not None:  # our judge says yes or no
+        raise NotCarried(f"assertions of type {said} with a threshold")
     made = {"path": PATH, **_GRADERS[kind](value)}
     return made | ({"not": True} if said != kind else {}) | ({"weight": weight} if weight != 1 else {})
 
@@ -54,14 +56,14 @@ def in_a_cell(text: str) -> dict[str, Any]:
     """An assertion as a table's `__expected` column says it."""
     found = _IN_A_CELL.fullmatch(text)
     kind = found[1].removeprefix("not-") if found else ""
-    if not found or kind not in {*_GRADERS, *_UNLIKE.split()}:
+    if not found or kind not in {*_GRADERS, *_UNLIKE.split(), "grade"}:
         return {"type": "equals", "value": text}
     value: Any = found[3].strip()
     if kind in ("contains-any", "contains-all", "icontains-any", "icontains-all"):
         value = [part.strip() for part in value.split(",")]
     elif kind in ("is-json", "contains-json"):
         value = load_yaml(value) if value else None
-    return {"type": found[1], "value": value}
+    return {"type": "llm-rubric" if found[1] == "grade" else found[1], "value": value}
 
 
 def _equals(value: Any) -> Grader:
@@ -90,6 +92,12 @@ def _regex(value: Any) -> Grader:
 
 def _starts_with(value: Any) -> Grader:
     return {"grader": "regex", "pattern": rf"\A{re.escape(as_text(value))}"}
+
+
+def _rubric(value: Any) -> Grader:
+    if not isinstance(value, str) or not value.strip():
+        raise NotCarried("rubrics that are no text")
+    return {"grader": "llm_judge", "rubric": value}
 
 
 def _is_json(value: Any) -> Grader:
@@ -137,4 +145,7 @@ _GRADERS: Final[Mapping[str, Callable[[Any], Grader]]] = {
     "starts-with": _starts_with,
     "is-json": _is_json,
     "contains-json": _contains_json,
+    "llm-rubric": _rubric,
+    "model-graded-closedqa": _rubric,
 }
+_JUDGED: Final = ("llm-rubric", "model-graded-closedqa")

@@ -74,6 +74,25 @@ def test_an_assertion_means_what_it_meant(root: Path, assertion: Any, right: str
     assert not grade(case["expect"], [{"answer": wrong}]).ok
 
 
+@pytest.mark.parametrize("kind", ["llm-rubric", "model-graded-closedqa"])
+def test_a_rubric_is_asked_of_the_judge(root: Path, kind: str) -> None:
+    asked = [
+        test({"type": kind, "value": "greets {{question}}"}),
+        test({"type": f"not-{kind}", "value": "rude"}, question="Two"),
+        test({"type": kind, "value": "kind", "threshold": 0.8}, question="Three"),
+        test({"type": kind, "value": ["kind"]}, question="Four"),
+        test({"type": kind, "value": "kind", "provider": "openai:gpt-5"}, question="Five"),
+    ]
+    made = from_promptfoo(config(root, asked), [])
+    question = asked[0]["vars"]["question"]
+    greets = {"path": "0.answer", "grader": "llm_judge", "rubric": f"greets {question}"}
+    rude = {"path": "0.answer", "grader": "llm_judge", "rubric": "rude", "not": True}
+    assert [case["expect"] for case in made.cases] == [[greets], [rude]]
+    told = "\n".join(made.left_out.lines())
+    assert f"type {kind} with a threshold (test 3)" in told and "no text (test 4)" in told
+    assert "assertions with a provider (test 5)" in told
+
+
 def test_defaults_variables_scenarios_tables_and_lists_become_cases(root: Path) -> None:
     world.put(root, "pf/more.csv", 'question,__expected,__metadata:kind\nIs it?,"contains-any: yes,no",csv\n')
     world.put(
@@ -123,7 +142,7 @@ def test_what_cannot_be_carried_over_is_named_with_its_places(root: Path) -> Non
         config(
             root,
             [
-                test({"type": "llm-rubric", "value": "kind"}, {"type": "contains", "value": "a"}),
+                test({"type": "similar", "value": "kind"}, {"type": "contains", "value": "a"}),
                 test({"type": "javascript", "value": "true"}, question="Two"),
                 test({"type": "equals", "value": "x", "transform": "output.trim()"}, question="Three"),
                 test({"type": "regex", "value": "(a"}, {"type": "contains", "value": "b"}, question="Four"),
@@ -144,7 +163,7 @@ def test_what_cannot_be_carried_over_is_named_with_its_places(root: Path) -> Non
         "providers of the config",
         "the prompt portkey://pp-1 (bring its text by --prompt-file)",
         "the prompt file://prompt.js, which is a program",
-        "assertions of type llm-rubric (test 1)",
+        "assertions of type similar (test 1)",
         "assertions of type javascript (test 2)",
         "assertions with a transform (test 3)",
         "regex '(a': no regular expression",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.model.call import Model
-from agents.offline.model import OfflineModel
+from agents.offline.model import OfflineModel, UnknownTask
 from eval.grading.graders import grade
 from eval.grading.judge import Judge, JudgeStopped, grade_judged
 
@@ -30,7 +30,7 @@ class FakeModel(Model):
     async def complete(self, messages: Any, **_: Any) -> Any:
         question: dict[str, Any] = json.loads(messages[1]["content"])
         self.asked.append(question)
-        verdict = self.rule(question["answer_1"], question["answer_2"])
+        verdict = self.rule(question.get("answer_1", ""), question.get("answer_2", ""))
         return SimpleNamespace(data={"verdict": verdict, "reason": "because"})
 
 
@@ -51,6 +51,32 @@ def test_a_judge_that_prefers_a_place_counts_half() -> None:
     made = judged(first, "whatever")
     assert made.parts[1].score == 0.5
     assert not made.ok
+
+
+@pytest.mark.parametrize(
+    ("turned", "verdict", "score"), [(False, "yes", 1), (False, "no", 0), (True, "yes", 0)]
+)
+def test_without_a_reference_it_is_asked_once_whether_the_rubric_is_met(
+    turned: bool, verdict: str, score: float
+) -> None:
+    model = FakeModel(lambda a, b: verdict)
+    wanted = {"grader": "llm_judge", "path": "0", "rubric": "is polite", "not": turned}
+    made = asyncio.run(grade_judged([wanted], ["Hello!"], {"as_of": "x"}, Judge(model)))
+    [question] = model.asked
+    assert (question["rubric"], question["answer"], made.score) == ("is polite", "Hello!", score)
+    assert "answer_1" not in question
+
+
+def test_a_comparison_can_be_turned_round() -> None:
+    wanted = [{**EXPECT[1], "not": True}]
+    output = [{"rationale": "short"}]
+    by_length = FakeModel(lambda a, b: "1" if len(a) > len(b) else "2")
+    assert asyncio.run(grade_judged(wanted, output, {}, Judge(by_length))).ok
+
+
+def test_what_a_rubric_means_the_offline_model_does_not_know() -> None:
+    with pytest.raises(UnknownTask):
+        asyncio.run(Judge(OfflineModel()).check("task", "is polite", "Hello!"))
 
 
 def test_both_orders_are_asked_and_neither_is_named() -> None:
