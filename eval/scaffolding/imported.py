@@ -19,6 +19,7 @@ from typing import Any, Final
 from eval.grading.suite import split
 from telemetry.edge.errors import BadInput
 from telemetry.edge.frozen import frozen
+from telemetry.edge.records import load_yaml
 from telemetry.edge.text import some
 
 ANSWER: Final = "answer"
@@ -150,3 +151,12 @@ def read_text(path: Path) -> str:
         raise BadInput(f"{path}: cannot be read ({problem.strerror})") from None
     except UnicodeDecodeError as problem:
         raise BadInput(f"{path}: not UTF-8 text (byte {problem.start})") from None
+
+
+def read_data(path: Path) -> Any:
+    """The value of a YAML or JSON file."""
+    text = read_text(path)
+    try:
+        return load_yaml(text)
+    except BadInput as problem:
+        raise BadInput(f"{path}: {problem}") from None

@@ -17,7 +17,17 @@ from typing import Any, Final
 
 from eval.scaffolding import assertions
 from eval.scaffolding.assertions import NotCarried, as_text, in_a_cell
-from eval.scaffolding.imported import ANSWER, Case, Imported, LeftOut, family_of, finished, read_text, slug
+from eval.scaffolding.imported import (
+    ANSWER,
+    Case,
+    Imported,
+    LeftOut,
+    family_of,
+    finished,
+    read_data,
+    read_text,
+    slug,
+)
 from eval.scaffolding.references import PLACE, Folder, filled, instruction, is_code, names_in
 from eval.scaffolding.tables import read_rows
 from telemetry.edge.errors import BadInput
@@ -44,7 +54,7 @@ class _Test:
 
 def from_promptfoo(path: Path, prompts: Sequence[str]) -> Imported:
     """The suite of a config; `prompts` instead of its own, which may stand in somebody's prompt store."""
-    config = load_yaml(read_text(path))
+    config = read_data(path)
     if not isinstance(config, Mapping) or not config.keys() & {"tests", "scenarios"}:
         raise BadInput(f"{path}: no promptfoo config: it has neither tests nor scenarios")
     return _Reader(path, config).read(prompts)
@@ -58,8 +68,8 @@ class _Reader:
     def read(self, prompts: Sequence[str]) -> Imported:
         for name in self.config.keys() - _CONFIG:
             self.left_out.add(f"{name} of the config")
-        own = [self._said(text) for text in self._prompts(self.config.get("prompts"), "prompts")]
-        texts = list(prompts) or own
+        own = [self._said(text).strip() for text in self._prompts(self.config.get("prompts"), "prompts")]
+        texts = list(prompts) or [text for text in own if text]
         if not texts:
             why = "; ".join(self.left_out.lines())
             raise BadInput(
@@ -95,7 +105,12 @@ class _Reader:
         if file.suffix == ".csv":
             yield from (row["prompt"] for _, row in read_rows(file) if row.get("prompt"))
         elif file.suffix in (".json", ".yaml", ".yml"):
-            yield load_yaml(read_text(file))
+            try:
+                yield read_data(file)
+            except BadInput:
+                self.left_out.add(
+                    f"the prompt {file.name}, which is no data before its template is filled in"
+                )
         else:
             yield from (part.strip() for part in re.split(r"^---$", read_text(file), flags=re.MULTILINE))
 
@@ -109,10 +124,10 @@ class _Reader:
         turns = [turn for turn in prompt if isinstance(turn, Mapping)] if isinstance(prompt, list) else []
         parts = []
         for turn in turns:
-            role, said = turn.get("role"), turn.get("content")
-            if not isinstance(said, str):
-                self.left_out.add("parts of a prompt that are no text")
-            elif role in ("system", "developer") or len(turns) == 1:
+            role, said = turn.get("role"), self._words(turn.get("content"))
+            if not said:
+                continue
+            if role in ("system", "developer") or len(turns) == 1:
                 parts.append(said)
             elif not PLACE.fullmatch(said.strip()):
                 parts.append(
@@ -121,6 +136,14 @@ class _Reader:
             else:
                 parts.append(f"You are given {said.strip()}.")
         return "\n\n".join(parts)
+
+    def _words(self, content: Any) -> str:
+        """What a turn says in words; beside them there may be images."""
+        parts = content if isinstance(content, list) else [content]
+        texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+        if any(not isinstance(text, str) for text in texts):
+            self.left_out.add("parts of a prompt that are no text")
+        return "\n".join(text for text in texts if isinstance(text, str))
 
     # Tests
 
@@ -154,7 +177,7 @@ class _Reader:
                             (self._from_columns(row) for row in rows) if file.suffix == ".csv" else rows
                         )
                     elif file.suffix in (".json", ".yaml", ".yml"):
-                        yield from self._listed(load_yaml(read_text(file)), where)
+                        yield from self._listed(read_data(file), where)
                     else:
                         self.left_out.add(f"{where}: {file.name}, a kind of file that is not read")
             else:

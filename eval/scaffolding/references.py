@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from eval.scaffolding.assertions import as_text
-from eval.scaffolding.imported import LeftOut, read_text
-from telemetry.edge.records import load_yaml
+from eval.scaffolding.imported import LeftOut, read_data, read_text
 
 _CODE: Final = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".py", ".rb", ".sh", ".go", ".exe")
 PLACE: Final = re.compile(r"\{\{-?\s*([A-Za-z_]\w*(?:\.\w+)*)\s*-?\}\}")
@@ -53,7 +52,7 @@ class Folder:
             return value
         for file in self.files(value, where) or ():
             if file.suffix in (".json", ".yaml", ".yml"):
-                return load_yaml(read_text(file))
+                return read_data(file)
             if file.suffix in (".txt", ".md", ".csv", ".html", ".xml", ""):
                 return read_text(file).strip()
             self.left_out.add(f"{where}: {file.name}, no text")

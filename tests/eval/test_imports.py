@@ -191,6 +191,33 @@ def test_prompts_become_the_champion_and_its_challengers(checkout: Path) -> None
     assert [one.text for one in texts.challengers()[0]] == ["First `question`\n", "Second `question`\n"]
 
 
+def test_of_a_prompt_with_images_its_words_are_kept_and_one_without_any_is_none(root: Path) -> None:
+    image = {"type": "image_url", "image_url": {"url": "{{image}}"}}
+    seen = [{"role": "user", "content": [{"type": "text", "text": "Describe {{image}}."}, image]}]
+    world.put(root, "pf/seen.json", seen)
+    world.put(root, "pf/bare.json", [{"role": "user", "content": [image]}])
+    world.put(
+        root, "pf/late.json", '[{"role": "user", "content": "Hi"}{% for one in more %}, {{one}}{% endfor %}]'
+    )
+    names = [f"file://{name}.json" for name in ("bare", "late", "seen")]
+    tests = [test({"type": "contains", "value": "x"})]
+    made = from_promptfoo(config(root, tests, prompts=names), [])
+    assert list(made.prompts) == ["Describe `image`.\n"]
+    told = "\n".join(made.left_out.lines())
+    assert "no text" in told and "late.json, which is no data before its template is filled in" in told
+    with pytest.raises(BadInput, match=r"none can be read .* --prompt-file"):
+        from_promptfoo(config(root, tests, prompts=names[:2]), [])
+
+
+def test_a_file_that_is_no_yaml_is_named(root: Path) -> None:
+    world.put(root, "pf/more.yaml", "a: [")
+    with pytest.raises(BadInput, match=r"more\.yaml: not YAML"):
+        from_promptfoo(config(root, ["file://more.yaml"]), [])
+    path = world.put(root, "pf/promptfooconfig.yaml", "a: [")
+    with pytest.raises(BadInput, match=r"promptfooconfig\.yaml: not YAML"):
+        from_promptfoo(path, [])
+
+
 def table(root: Path, rows: list[dict[str, Any]]) -> Path:
     path = root / "data/tickets.csv"
     path.parent.mkdir(exist_ok=True)
