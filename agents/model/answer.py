@@ -43,7 +43,9 @@ _COMBINED = {
 }
 MAX_CANDIDATES = 50  # places where JSON may begin that are tried: a hostile text must not cost quadratic time
 
-_THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # how some open models show their reasoning
+# How open models show their reasoning; templates of some write where it begins into the question.
+_THOUGHT = re.compile(r"\A.*?(?:</think(?:ing)?>|\[/THINK\])", re.DOTALL)
+_THINKS = re.compile(r"<think(?:ing)?>|\[THINK\]")
 _BEGINS = re.compile(r"[{\[]")
 _EVIDENT = re.compile(r'[\[\s]*\{\s*"(?:[^"\\]|\\.)*"\s*:')  # a JSON object, or a list of them: no prose
 
@@ -123,10 +125,15 @@ def _strict(schema: Any) -> bool:
 
 def parse(text: str, wanted: Contract) -> Any:
     """The JSON in `text` that fits the contract; raises Unusable."""
-    text = _THINKING.sub("", text, count=1).strip().lstrip("\ufeff")
+    text = text.strip().lstrip("\ufeff")
     whole = _loads(text)
+    if whole is _NOTHING and not _EVIDENT.match(text):
+        text = _THOUGHT.sub("", text, count=1).strip()
+        whole = _loads(text)
     if whole is not _NOTHING:
         return _checked(whole, wanted)
+    if _THINKS.match(text):
+        raise Unusable("the answer is reasoning without an end")
     found = list(_inside(text))
     if not found:
         raise Unusable("the answer holds no JSON" if text else "the answer is empty")

@@ -99,8 +99,34 @@ def test_an_answer_repeated_word_for_word_is_one_answer() -> None:
     assert parse('{"items": [1]} ... so: {"items": [1]}', WANTED) == {"items": [1]}
 
 
-def test_reasoning_is_not_searched_for_the_answer() -> None:
-    assert parse('<think>maybe {"items": [9]}</think>\n{"items": [1]}', WANTED) == {"items": [1]}
+@pytest.mark.parametrize(
+    "thought",
+    [
+        '<think>maybe {"items": [9]}</think>\n',
+        'First {"items": [9]}, or else\n</think>\n\n',  # a template has written where it begins
+        '<thinking>{"items": [9]}</thinking>',
+        '[THINK]{"items": [9]}[/THINK]',
+    ],
+)
+def test_reasoning_is_not_searched_for_the_answer(thought: str) -> None:
+    assert parse(f'{thought}{{"items": [1]}}', WANTED) == {"items": [1]}
+    assert parse(f'{thought}```json\n{{"items": [1]}}\n```', WANTED) == {"items": [1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('<think>maybe {"items": [9]}', "without an end"),
+        ('{"items": [1], "why": "</think>{"items": [9]}', "cut off"),
+    ],
+)
+def test_reasoning_without_an_end_holds_no_answer(text: str, problem: str) -> None:
+    with pytest.raises(Unusable, match=problem):
+        parse(text, WANTED)
+
+
+def test_an_answer_may_speak_of_reasoning() -> None:
+    assert parse('{"a": "<think> and </think>"}', ANY_JSON) == {"a": "<think> and </think>"}
 
 
 @pytest.mark.parametrize(
