@@ -13,9 +13,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.model.call import Model, ask
+from agents.model.call import LLMError, Model, ask
 from agents.model.schema import record, text
 from eval.grading.graders import MISSING, Grade, Part, find, grade, turned
+from telemetry.logger import INFRASTRUCTURE
 
 LIMIT = 6000  # characters of each answer shown to the judge
 
@@ -31,6 +32,12 @@ class JudgeStopped(Exception):
     """The judge's budget is spent: the case is an error by infrastructure, not a loss."""
 
     error_kind = "budget"
+
+
+class JudgeUnread(Exception):
+    """The judge gave no verdict: that too is nobody's loss, whatever it would be to an agent."""
+
+    error_kind = "provider"
 
 
 class Judge:
@@ -71,7 +78,12 @@ class Judge:
         self.calls += 1
         question = {"task": kind, "case": task[:LIMIT], "rubric": rubric, **shown}
         schema = record(verdict=text(*verdicts), reason=text())
-        answered = await ask(self.model, system, question, schema, temperature=0.0, max_tokens=300)
+        try:
+            answered = await ask(self.model, system, question, schema, temperature=0.0, max_tokens=300)
+        except LLMError as problem:
+            if problem.error_kind in INFRASTRUCTURE:
+                raise
+            raise JudgeUnread(f"llm_judge: {problem}") from problem
         return str(answered.data["verdict"]), str(answered.data["reason"])
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from agents.model.call import Model
+from agents.model.call import LLMError, Model
 from agents.offline.model import OfflineModel, UnknownTask
 from eval.grading.graders import grade
-from eval.grading.judge import Judge, JudgeStopped, grade_judged
+from eval.grading.judge import Judge, JudgeStopped, JudgeUnread, grade_judged
+from telemetry.logger import INFRASTRUCTURE
 
 EXPECT = [
     {"grader": "exact", "path": "0.region", "value": "europe"},
@@ -102,6 +103,20 @@ def test_a_spent_budget_is_no_loss_but_an_error_of_its_own_kind() -> None:
         judged(model, "ours", max_calls=1)
     assert stopped.value.error_kind == "budget"
     assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("parse", "provider"), ("agent", "provider"), ("timeout", "timeout")]
+)
+def test_a_judge_without_a_verdict_is_nobodys_loss(kind: str, told: str) -> None:
+    class Broken(Model):
+        async def complete(self, messages: Any, **_: Any) -> Any:
+            raise LLMError("no verdict", kind)
+
+    wanted = {"grader": "llm_judge", "path": "", "rubric": "is polite"}
+    with pytest.raises((JudgeUnread, LLMError), match="no verdict") as caught:
+        asyncio.run(grade_judged([wanted], ["Hello!"], {}, Judge(Broken())))
+    assert caught.value.error_kind == told and told in INFRASTRUCTURE
 
 
 def test_stored_judgements_grade_again_without_a_model() -> None:
