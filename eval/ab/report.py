@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -14,7 +14,7 @@ from eval.ab import plan, record
 from eval.ab.guardrails import by_agents, cost_per_case, guardrails, p95, success_rate
 from eval.ab.record import rounded, short
 from eval.ab.rounds import Result
-from eval.ab.run import Board, Comparison, Pair, mean_score
+from eval.ab.run import Board, Comparison, Pair, mean_score, share, unreadable
 from eval.ab.sequential import LOWER_SHARE, interval
 from eval.ledger.provenance import one_or_list, seen_in
 from eval.trials.results import all_known
@@ -84,7 +84,7 @@ def _test(test: plan.Test, board: Board, origins: Mapping[str, Origin]) -> recor
 
 def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record.Arm:
     result, pairs = one.match.result(), one.pairs
-    champion, challenger = _attempts(one)
+    champion, challenger = one.attempts
     failed, failed_too = (sum(not trial.counted for trial in arm) for arm in (champion, challenger))
     attempted = failed, len(champion), failed_too, len(challenger)
     checks = guardrails(pairs, len(one.lost), board.plan.settings, attempted, one.test.margin)
@@ -119,7 +119,7 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         cases_available=len(one.units),
         cases_lost=len(one.lost),
         calls=len(challenger),
-        failed_calls=rounded(_share([*champion, *challenger], lambda trial: not trial.counted)),
+        failed_calls=rounded(share([*champion, *challenger], lambda trial: not trial.counted)),
         cost_usd=total_cost(challenger),
         champion=_figures([t for pair in pairs for t in pair.champion]),
         challenger=_figures([t for pair in pairs for t in pair.challenger]),
@@ -184,12 +184,12 @@ def _verdict(
 
 def unanswered(champion: Sequence[Trial], challenger: Sequence[Trial]) -> str:
     """Why these trials say nothing, if too many calls failed or neither arm could be read."""
-    failed = _share([*champion, *challenger], lambda trial: not trial.counted)
-    unreadable = min(_share(arm, lambda trial: trial.error_kind == "parse") for arm in (champion, challenger))
+    failed = share([*champion, *challenger], lambda trial: not trial.counted)
+    unread = unreadable(champion, challenger)
     if failed > record.MAX_LOST:
         return f"{failed:.0%} of the calls failed, at most {record.MAX_LOST:.0%} may"
-    if unreadable > record.MAX_UNREADABLE:
-        return f"{unreadable:.0%} of the answers of both arms could not be read: is it the right model?"
+    if unread > record.MAX_UNREADABLE:
+        return f"{unread:.0%} of the answers of both arms could not be read: is it the right model?"
     return ""
 
 
@@ -198,17 +198,6 @@ def wins_ties_losses(pairs: Sequence[Pair]) -> tuple[int, int, int]:
     signs = [pair.difference for pair in pairs]
     wins, losses = sum(d > 1e-9 for d in signs), sum(d < -1e-9 for d in signs)
     return wins, len(signs) - wins - losses, losses
-
-
-def _share(trials: Sequence[Trial], of: Callable[[Trial], bool]) -> float:
-    return sum(map(of, trials)) / max(1, len(trials))
-
-
-def _attempts(one: Comparison) -> tuple[list[Trial], list[Trial]]:
-    """Tonight's trials of the champion, then of the challenger, that this comparison stands on."""
-    took = [one.took[identity] for identity in sorted(one.took)]
-    champion, challenger = ([t for t in took if t.arm == label] for label in (plan.CONTROL, one.arm.label))
-    return champion, challenger
 
 
 def _scores(pairs: Sequence[Pair]) -> tuple[float | None, float | None]:

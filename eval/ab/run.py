@@ -16,6 +16,7 @@ from agents.llm_client import ModelOptions
 from agents.model.call import Model
 from eval.ab.evidence import Turn, log_turn
 from eval.ab.plan import CONTROL, Arm, Plan, Test, Unit
+from eval.ab.record import MAX_UNREADABLE
 from eval.ab.rounds import Match, Rules
 from eval.grading.judge import Judge
 from eval.trials.journal import Journal
@@ -46,6 +47,16 @@ class Pair:
 def mean_score(trials: Sequence[Trial]) -> float:
     """Over the trials that counted."""
     return fmean(trial.score for trial in trials if trial.score is not None)
+
+
+def share(trials: Sequence[Trial], of: Callable[[Trial], bool]) -> float:
+    """How many of them are so."""
+    return sum(map(of, trials)) / max(1, len(trials))
+
+
+def unreadable(champion: Sequence[Trial], challenger: Sequence[Trial]) -> float:
+    """The share of answers that could not be read, of the arm of which more could."""
+    return min(share(arm, lambda trial: trial.error_kind == "parse") for arm in (champion, challenger))
 
 
 Finished = Callable[[str, Unit, int], Trial | None]  # (arm, case, number) -> its trial, once there is one
@@ -81,6 +92,8 @@ class Comparison:
         # Tonight's trials that it stands on; some may have run beyond that.
         self.took: dict[Identity, Trial] = {}
         self.unpriced = False  # it should be cheaper, and nobody knows what it costs
+        self.vain = False  # after a round neither arm could be read: more would be money for nothing
+        self.turns: list[Turn] = []  # tonight's
         self._place = 0
         played = self._replayed(plan.evidence.turns.get(arm.pair, ()))
         self.first = self.match.rounds + 1  # the round that tonight begins or goes on with
@@ -118,7 +131,19 @@ class Comparison:
     @property
     def open(self) -> bool:
         """Whether it still wants rounds tonight."""
-        return self.match.open and bool(self._turns) and not self.unpriced
+        return self.match.open and bool(self._turns) and not (self.unpriced or self.vain)
+
+    @property
+    def attempts(self) -> tuple[list[Trial], list[Trial]]:
+        """Tonight's trials of the champion, then of the challenger, that it stands on."""
+        took = [self.took[identity] for identity in sorted(self.took)]
+        champion, challenger = ([t for t in took if t.arm == label] for label in (CONTROL, self.arm.label))
+        return champion, challenger
+
+    @property
+    def unread(self) -> bool:
+        """Whether neither arm could be read: that is no evidence, and nothing to go on from."""
+        return unreadable(*self.attempts) > MAX_UNREADABLE
 
     @property
     def pairs(self) -> list[Pair]:
@@ -130,7 +155,7 @@ class Comparison:
             if unit.key in chosen
         ]
 
-    def advance(self, finished: Finished, *, record: bool) -> None:
+    def advance(self, finished: Finished) -> None:
         """Take the cases whose turn has come."""
         while self.open:
             number, unit = self._turns[0]
@@ -147,13 +172,12 @@ class Comparison:
                 self.lost.discard(unit.key)
                 self._see(self.seen[unit.key], champion, challenger)
                 self._place += 1
-                if record and not (self.plan.deterministic and number > self.first):
+                if not (self.plan.deterministic and number > self.first):
                     at = (self.arm.pair, number, self._place, *unit.key)
-                    turn = Turn(*at, champion.score, challenger.score, self.plan.night)
-                    if turn.identity not in self.plan.evidence.logged:
-                        log_turn(turn)
+                    self.turns.append(Turn(*at, champion.score, challenger.score, self.plan.night))
             if self.match.open and (not self._turns or self._turns[0][0] != number):
                 self.match.end_round()
+                self.vain = self.unread
                 if self.test.margin:
                     self._count_the_cost()
         while self._finishing:
@@ -227,7 +251,14 @@ class Board:
         self.finished[trial.identity] = trial
         for comparison in self.comparisons:
             if trial.arm in (CONTROL, comparison.arm.label) and trial.agent in comparison.test.agents:
-                comparison.advance(self._trial, record=self._record)
+                comparison.advance(self._trial)
+
+    def keep(self) -> None:
+        """Put on record what other nights go on from."""
+        for one in self.comparisons if self._record else ():
+            for turn in () if one.unread else one.turns:
+                if turn.identity not in self.plan.evidence.logged:
+                    log_turn(turn)
 
     def _trial(self, arm: str, unit: Unit, number: int) -> Trial | None:
         return self.finished.get((arm, *unit.key, number))
@@ -257,7 +288,7 @@ class Board:
         proven = [one for one in self.comparisons if one.match.proven]
         for one in proven:
             one.begin_finish()
-            one.advance(self._trial, record=self._record)
+            one.advance(self._trial)
         for number in range(max((one.match.passes for one in proven), default=0)):
             for at, unit in enumerate(self.plan.round(FINISH + number)):
                 running = [one for one in proven if unit.key in one.units and number < one.match.passes]
@@ -282,7 +313,12 @@ def run(
     # A shard sees only its own cases, so it cannot know when a comparison is decided.
     board = Board(plan, record=of == 1)
     shown = Progress("A/B", plan.max_calls // of, quiet=quiet, max_usd=ask.max_usd)
-    _work(board, board.rounds(part, of), model, journal, ask, shown)
+    try:
+        _work(board, board.rounds(part, of), model, journal, ask, shown)
+    finally:
+        board.keep()
+    if all(one.unread for one in board.comparisons):
+        journal.remove()  # whoever mends the endpoint asks again
     if of == 1:
         finish(board, model, journal, ask, quiet=quiet)
     return board
@@ -295,6 +331,7 @@ def merge(plan: Plan, shards: Shards) -> Board:
     # Seen in any order: a comparison takes its cases in their turn.
     for trial in sorted(shards.trials, key=lambda trial: trial.identity):
         board.see(replace(trial, resumed=False))
+    board.keep()
     waiting = any(one.open for one in board.comparisons)
     board.stopped = shards.stopped or (shards.cut_short if waiting else "")
     return board

@@ -139,6 +139,34 @@ def test_answers_that_nobody_can_read_settle_nothing(root: Path, monkeypatch: py
     world.challenger(root, "B", "skill: 0.9\n")
     arm = only(world.run(root))
     assert arm["verdict"] == "inconclusive" and "could not be read" in arm["reason"] and model.calls
+    assert not turns(root)
+    world.use(monkeypatch, Scripted())  # the endpoint is mended, the same day
+    assert only(world.run(root))["verdict"] == "promote"
+
+
+def test_what_could_not_be_read_is_no_evidence_for_other_nights(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Prose(Scripted):
+        """Whose answers are mostly prose, and no better under the challenger where they are not."""
+
+        async def complete(self, messages: Any, **options: Any) -> Any:
+            from agents.model.call import LLMError
+
+            self.calls += 1
+            if self.calls % 5:
+                raise LLMError("the answer is not JSON", "parse")
+            return await super().complete(messages, **options)
+
+    night = Calendar(monkeypatch)
+    world.use(monkeypatch, Prose())
+    world.challenger(root, "B", "skill: 0.9\n")
+    for night.day in (1, 2, 3):
+        arm = only(world.run(root))
+        assert arm["verdict"] == "inconclusive" and "could not be read" in arm["reason"]
+    world.use(monkeypatch, Scripted())
+    night.day = 4
+    assert only(world.run(root))["verdict"] == "promote"
 
 
 def test_a_persons_own_change_is_compared_with_a_revision_and_nothing_is_carried_out(
