@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from telemetry.edge.frozen import frozen
+from telemetry.edge.text import spelt_out
 
 SCHEMA_VERSION = 1
 TAG: Final = "field"  # of every case that came from there
@@ -68,7 +69,7 @@ def shown(value: Any) -> str:
 
 
 def _compact(value: Any) -> str:
-    return json.dumps(_short(value), ensure_ascii=False)
+    return spelt_out(json.dumps(_short(value), ensure_ascii=False))
 
 
 def _short(value: Any) -> Any:

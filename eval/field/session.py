@@ -30,6 +30,7 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
+from telemetry.edge.text import spelt_out
 from telemetry.texts import texts_of
 
 KIND: Final = "new_cases"
@@ -184,7 +185,7 @@ def _case(
     if known.alike(clean, expect):
         return "alike", None
     known.add(clean, expect)
-    note = personal.without(one.note)[:2000]
+    note = spelt_out(personal.without(one.note)[:2000])
     line = encoded(choose.as_case(one, clean, expect, today, note))
     told = Harvested(
         id=choose.case_id(one.run),
@@ -194,12 +195,12 @@ def _case(
         day=one.run.day,
         run_id=one.run.run_id,
         reason=one.reason,
-        why=one.why,
+        why=spelt_out(one.why),
         input=shown(clean),
         answer=shown(_parsed(personal.without(answer))),
-        named=tuple(sorted(one.run.named)),
-        came_true=one.came_true,
-        proposed=one.right,
+        named=tuple(map(spelt_out, sorted(one.run.named))),
+        came_true=tuple(map(spelt_out, one.came_true)),
+        proposed=tuple(map(spelt_out, one.right)),
         expect=shown(expect),
         agrees=passes(expect, _parsed(answer)),
         removed=removed,

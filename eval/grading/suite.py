@@ -28,6 +28,7 @@ from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic, write_json
 from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
+from telemetry.edge.text import spelt_out
 
 LOCK = "suites.lock.json"
 SCHEMA = Path(__file__).parents[1] / "suite.schema.json"
@@ -229,8 +230,9 @@ def write_suite(repo: Repo, path: Path, cases: Iterable[Mapping[str, Any]]) -> N
 
 
 def encoded(case: Mapping[str, Any]) -> bytes:
-    """The line of a case."""
-    return json.dumps(case, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    """The line of a case, with nothing in it that a reader would not see."""
+    line = json.dumps(case, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return spelt_out(line).encode() + b"\n"
 
 
 def _lock(file: Path) -> dict[str, dict[str, Any]]:

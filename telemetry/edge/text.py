@@ -52,6 +52,16 @@ def logged(text: str) -> str:
     return _COMMAND.sub("\\g<0>\u200b", text)
 
 
+def spelt_out(text: str) -> str:
+    """The text with what cannot be seen as JSON writes it: `\\u202e`. Of a text that is JSON, the value stays."""
+
+    def escaped(found: re.Match[str]) -> str:
+        units = found[0].encode("utf-16-be").hex()
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+    return _UNSEEN.sub(escaped, text)
+
+
 def unseen(text: str) -> str | None:
     """The first character that cannot be seen, by its code point (`U+200B`); None if there is none."""
     found = _UNSEEN.search(text)

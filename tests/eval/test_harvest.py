@@ -28,6 +28,7 @@ from meta.site.waiting import waiting
 from telemetry.edge import cli
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, working_in
+from telemetry.edge.text import unseen
 from telemetry.texts import keep
 from tests.conftest import REPOSITORY
 from tests.worlds import world as base
@@ -245,6 +246,21 @@ def test_it_becomes_a_branch_of_its_own_and_a_step_only_where_there_is_something
     base.git(root, "merge", "-q", "--no-edit", "meta/new-cases")
     assert len(cases(root)) == 1
     assert not anything_due(Repo(root), load_manifest(Repo(root)), date(2026, 11, 19)), "once a week"
+
+
+def test_what_a_reader_would_not_see_is_spelt_out_and_stops_no_harvest(root: Path) -> None:
+    named, note = "El\u202em", "a\U000e0041 note"
+    with working_in(root):
+        known = [*outcome("2026-11-02", Elm=True), {"date": "2026-11-02", "subject": named, "event": False}]
+        field(root, run(1, "2026-11-02", ("Elm", named), note=note), outcomes=known)
+    with Stage(base.commit(root)) as stage:
+        reap(stage.fresh())
+        texts = [(stage.tree / name).read_text() for name in ("eval/suites/gauge.jsonl", FORM.path)]
+        assert stage.publish("new_cases") == "meta/new-cases"
+    suite, report = texts
+    assert "u202e" in report and unseen(report) is None and unseen(suite) is None
+    [case] = [row for row in map(json.loads, suite.splitlines()) if row["id"] != "one"]
+    assert case["input"]["note"] == note
 
 
 @pytest.mark.parametrize(
