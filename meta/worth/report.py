@@ -96,6 +96,11 @@ def revival_of_domain(repo: Repo) -> Form[Report]:
     return of_domain(repo, REVIVAL)
 
 
+def _failing(row: Agent) -> bool:
+    """Whether most of its runs came to nothing: that may be the model's doing."""
+    return row.measured is not None and row.measured.own_failures > row.measured.runs / 2
+
+
 def _headline(report: Report) -> str:
     disabled, revived = _named(report.disabled), _named(report.revived)
     alert = "[!WARNING]" if disabled else "[!TIP]" if revived else ""
@@ -114,6 +119,7 @@ def _headline(report: Report) -> str:
     else:
         nothing = " Nothing to decide." * (not loud and not ready)
         asked, undo = f"**{NOBODY} {len(report.agents)} agents.**{nothing}", ""
+    failing = _named(row.agent for row in report.candidates if _failing(row))
     no_better = "Many outcomes, and no better than chance: ask more of the prompt, or retire it."
     offline = "**offline model** (`provider: offline`): it shows the mechanism, not the world."
     return first_screen(
@@ -121,6 +127,7 @@ def _headline(report: Report) -> str:
         asked,
         merged and f"**If you merge:** {merged}",
         undo,
+        failing and f"**Most runs failed: {failing}.** Answers that cannot be read: is it the right model?",
         loud and f"**Loud: {loud}.** {no_better}",
         ready and f"**Worth reviving:** {ready}; a draft of its own sets `enabled: true`.",
         f"Measured on the {offline}" if report.offline else "",
@@ -191,6 +198,11 @@ def _evidence(row: Agent, rule: Rule) -> str:
     if measured is not None and measured.useful_runs is not None:
         useful = f"{measured.useful_runs} of {measured.runs}"
         lines.append(f"- Useful runs: {useful}; cost per useful signal: {_cost(row)}.")
+    if measured is not None and measured.own_failures:
+        failed = f"{measured.own_failures} of {measured.runs} runs"
+        lines.append(
+            f"- Failed by its own fault (an answer that cannot be read, an error of its code): {failed}."
+        )
     if listed is not None and listed.execution_sensitive:
         lines.append("- `execution_sensitive`: never switched automatically.")
     return "\n".join(lines)

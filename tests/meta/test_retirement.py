@@ -408,6 +408,18 @@ def test_a_hostile_agent_name_in_the_telemetry_stays_text() -> None:
     assert "@everyone" not in body and "<script>" not in body
 
 
+@pytest.mark.parametrize(("failed", "asked"), [(20, False), (80, True)])
+def test_a_reader_is_told_where_most_runs_came_to_nothing(failed: int, asked: bool) -> None:
+    broken, silent = ({"error_kind": "parse", "reward": 0.0}, {"error_kind": None})
+    events = [
+        row | (broken if at < failed else silent) for at, row in enumerate(runs("gauge_echo", [0.0] * 100))
+    ]
+    rows = retirement.assess(load_manifest(here()), events)
+    body = markdown(report(rows))
+    assert f"cannot be read, an error of its code): {failed} of 100 runs." in body
+    assert ("**Most runs failed: `gauge_echo`.**" in body) == asked
+
+
 def report(rows: Sequence[Agent], disable: bool = False) -> Report:
     candidates = tuple(row for row in rows if row.state == "candidate")
     rule = Rule(100, 0.05, 200, ("runtime",), 0.2, 40.0)
