@@ -133,6 +133,9 @@ def _shown(test: Test, arm: Arm, several: bool) -> Iterator[Section]:
     name = f"{test.stem} {arm.name}"
     head = f"### {cell(name)}\n\n" if several else ""
     yield Section(f"{head}{_glance(arm)}", 90)
+    if arm.judged:
+        whose = "by the night's default model, which is not told whose answer it reads"
+        yield Section(f"**Judged by a model:** {arm.judged} of {arm.cases_available} cases, {whose}.", 85)
     if any(not check.passed for check in arm.guardrails):
         yield Section(_guardrails(arm), 85, "the guardrails")
     if len(arm.diff.splitlines()) <= SHORT_DIFF:

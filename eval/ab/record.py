@@ -158,6 +158,7 @@ class Arm:
     model: str = ""  # asked instead of the champion's
     model_asked: Any = None  # by both arms, one or a list
     model_answered: Any = None
+    judged: int = 0  # of its cases, graded by a model
 
     @property
     def name(self) -> str:

@@ -136,6 +136,9 @@ def _arm(one: Comparison, board: Board, origins: Mapping[str, Origin]) -> record
         model=one.arm.model,
         model_asked=one_or_list(seen.model_asked),
         model_answered=one_or_list(seen.model_answered),
+        judged=sum(
+            any(part["grader"] == "llm_judge" for part in unit.case.expect) for unit in one.units.values()
+        ),
     )
 
 

@@ -60,6 +60,14 @@ def test_the_first_screen_is_enough_to_decide(report: dict[str, Any]) -> None:
         assert promise in opened
 
 
+def test_a_reader_is_told_which_cases_a_model_has_graded(report: dict[str, Any]) -> None:
+    judged = copy.deepcopy(report)
+    arm = next(arm for arm in judged["tests"][0]["arms"] if arm["promoted"])
+    assert arm["judged"] == 0 and "Judged by a model" not in body(judged)
+    arm["judged"] = 3
+    assert f"**Judged by a model:** 3 of {arm['cases_available']} cases" in body(judged).split("<details>")[0]
+
+
 @pytest.mark.parametrize(("practice", "told"), [(0.4, True), (0.05, False), (None, False)])
 def test_a_text_that_helps_only_with_kinds_it_has_seen_is_told_as_such(
     report: dict[str, Any], practice: float | None, told: bool
