@@ -56,7 +56,7 @@ def load_events(
     with store.connect(repo, runs, memory=4, once=field.ASKED, now=now, live_only=only) as con:
         if sums is None:
             return field.load(con, sources, window)
-        sealed = f"(select * from ({store.sealed_sql(now.sealed, False)}) where {runs.condition()})"
+        sealed = f"(select * from ({store.sealed_sql(now.sealed)}) where {runs.condition()})"
         return days.field_rows(con, sums, sealed, "events", days.repeating(con, sums, "events"), window)
 
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from telemetry import feedback
 from telemetry.edge import cli
@@ -27,13 +28,16 @@ from telemetry.edge.frozen import frozen
 from telemetry.edge.records import plain
 from telemetry.edge.text import redact
 from telemetry.read.agents import named_agents
-from telemetry.read.rows import Window
+from telemetry.read.rows import Window, in_utc, parse
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from telemetry.read.store import Snapshot
+
 DAYS: Final = 7
 SAMPLE: Final = 5_000  # rows that are held to the schema and searched for secrets, spread over the window
+SMALL: Final = 10 << 20  # bytes of a live log that is looked at line by line
 TRACKED, SCHEMA_FAILURES, TASK_TYPES = 0.95, 0.05, 5
 SCHEMA: Final = Path(__file__).with_name("event.schema.json")
 
@@ -67,13 +71,14 @@ class Health:
 
 def health(repo: Repo, days: int = DAYS, now: datetime | None = None) -> Health:
     """Look at the last days."""
-    from telemetry.read.store import connect
+    from telemetry.read.store import connect, snapshot
 
     until = now or datetime.now(UTC)
     since = until - timedelta(days=days)
-    with connect(repo, Window(since=since), extra=True, fields=feedback.FIELDS) as con:
+    rows = snapshot(repo)
+    sample = list(_sample(rows, f"{in_utc(since)}Z"))
+    with connect(repo, Window(since=since), fields=feedback.FIELDS, now=rows) as con:
         checks = [*_lines(con), _agents(repo, con), _task_types(con)]
-        sample = list(_sample(con))
         # Whether something moved takes two days to tell.
         moved = feedback.of_rows(con, since, until) if days > 1 else feedback.gather(repo, 2, until)
     checks += [_schema(sample), _private(repo, sample, since)]
@@ -125,17 +130,32 @@ def _task_types(con: DuckDBPyConnection) -> Check:
     return Check("task_types", len(names), f">= {TASK_TYPES}", ok, why)
 
 
-def _sample(con: DuckDBPyConnection) -> Iterable[dict[str, Any]]:
-    """Rows as they were logged, as many as a look takes."""
-    when = (
-        f"exclude ({', '.join(feedback.FIELDS)}) replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts)"
-    )
-    found = con.execute(f"select * {when} from events using sample reservoir({SAMPLE} rows) repeatable (1)")
-    names = [column[0] for column in found.description or ()]
-    for row in found.fetchall():
-        event = dict(zip(names, row, strict=True))
-        rest = json.loads(event.pop("extra") or "{}")
-        yield {name: value for name, value in event.items() if value is not None} | rest
+def _sample(now: Snapshot, since: str) -> Iterator[dict[str, Any]]:
+    """Rows as they were logged, as many as a look takes: live ones from places all over the log, and sealed ones."""
+    from telemetry.read.parquet import events
+    from telemetry.read.store import day_of
+
+    recent = [path for path in now.sealed if day_of(path) >= since[:10]]
+    for row in chain(map(parse, _lines_of(now)), events(recent, SAMPLE)):
+        if row is not None and row["ts"] >= since:
+            yield {name: value for name, value in row.items() if value is not None}
+
+
+def _lines_of(now: Snapshot) -> Iterator[bytes]:
+    """Lines of the live log: all of a small one, of a large one those behind places that are drawn."""
+    if now.log is None:
+        return
+    lines = iter(now.log) if now.size <= SMALL else _drawn(now.log, now.size)
+    yield from (line for line in lines if line.endswith(b"\n"))
+
+
+def _drawn(log: IO[bytes], size: int) -> Iterator[bytes]:
+    import random
+
+    for place in sorted(random.Random(1).sample(range(size), SAMPLE)):
+        log.seek(place)
+        log.readline()  # the one that the place is in
+        yield log.readline()
 
 
 def _schema(rows: list[dict[str, Any]]) -> Check:

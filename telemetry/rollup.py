@@ -125,7 +125,7 @@ def _scan(repo: Repo, window: Window) -> Scanned:
     with store.connect(repo, window, once=ONCE, now=now, live_only=sums is not None) as con:
         [malformed] = con.execute("select count(*) from lines where malformed").fetchone() or (0,)
         if sums is not None:
-            sealed = f"(select * from ({store.sealed_sql(now.sealed, False)}) where {window.condition()})"
+            sealed = f"(select * from ({store.sealed_sql(now.sealed)}) where {window.condition()})"
             all_of_it = total.everything(con, sums, sealed, FIELD_ROWS, keep=window.since is None)
             latency = {agent: days.percentiles(own, SHARES) for agent, own in all_of_it.latency.items()}
             return Scanned(all_of_it.by, latency, False, int(malformed), all_of_it.earned)

@@ -244,7 +244,7 @@ def sum_up(
     """What the runs of sealed files come to, each kind (or these) in a file that appears whole, by its rename."""
     # To read the columns of one file again takes less than to keep them; several are looked through for repeats once.
     kept = "view" if len(files) == 1 else "table"
-    rows = f"select {', '.join(NEEDED)} from ({sealed_sql(files, False)}) where kind = 'run'"
+    rows = f"select {', '.join(NEEDED)} from ({sealed_sql(files)}) where kind = 'run'"
     con.execute(f"create {kept} runs as {rows}")
     with ThreadPoolExecutor(AT_ONCE) as pool:
 

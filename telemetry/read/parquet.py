@@ -111,17 +111,18 @@ def _copied(con: DuckDBPyConnection, lines: str, target: str, what: str) -> tupl
     return tuple(con.execute(f"select {counted} from read_parquet({target})").fetchone() or ())
 
 
-def events(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """The rows of sealed files as they were logged; what was missing then is null."""
+def events(files: Sequence[Path], most: int = 0) -> Iterator[dict[str, Any]]:
+    """The rows of sealed files as they were logged, or so many of them by chance; what was missing then is null."""
     import orjson
 
     if not files:
         return
     names = ", ".join(rows.quoted(str(path)) for path in files)
+    some = f" using sample reservoir({most} rows) repeatable (1)" if most else ""
     with opened(threads=2) as con:
         told = "replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts)"
         found = con.execute(
-            f"select * {told} from read_parquet([{names}], hive_partitioning=false, union_by_name=true)"
+            f"select * {told} from read_parquet([{names}], hive_partitioning=false, union_by_name=true){some}"
         )
         fields = [column[0] for column in found.description or ()]
         while batch := found.fetchmany(10_000):

@@ -101,16 +101,14 @@ def connect(
     repo: Repo,
     window: Window | None = None,
     *,
-    extra: bool = False,
     fields: Sequence[str] = (),
     once: Sequence[str] = (),
     memory: int = 1,
     now: Snapshot | None = None,
     live_only: bool = False,
 ) -> DuckDBPyConnection:
-    """A connection with the views `events` and `lines`; with `extra`, a JSON column of all fields not in COLUMNS.
+    """A connection with the views `events` and `lines`: the COLUMNS, and each of these other `fields` as text.
 
-    `fields` are single ones of those, each a column of text: of a large log that is much faster, and takes no memory.
     `once` names the only columns that are wanted: of a large live log fewer are kept, and found sooner.
     `now` is a snapshot taken before; `live_only`, for who knows what its sealed days come to, leaves those out.
 
@@ -133,7 +131,7 @@ def connect(
     weakref.finalize(con, spill.cleanup)
     con.execute("set enable_progress_bar = false")  # it would go to stdout, into the middle of --json
     try:
-        _create_views(con, now or snapshot(repo), window, extra, fields, once, live_only)
+        _create_views(con, now or snapshot(repo), window, fields, once, live_only)
     except duckdb.OutOfMemoryException:
         raise
     except of_engine() as problem:
@@ -145,7 +143,6 @@ def _create_views(
     con: DuckDBPyConnection,
     now: Snapshot,
     window: Window,
-    extra: bool,
     fields: Sequence[str],
     once: Sequence[str],
     live_only: bool,
@@ -160,7 +157,7 @@ def _create_views(
     picked = f"{', '.join(once)}, malformed" if once else "*"
     parts = []
     if live is not None:
-        rows = f"select {picked}, {_KEY} from ({_live_sql(live, extra, fields)}) where ({match}) or malformed"
+        rows = f"select {picked}, {_KEY} from ({_live_sql(live, fields)}) where ({match}) or malformed"
         held = _kept(con, rows, now.size)
         live.close()
         held, gone = _without_repeats(con, held, now.sealed)
@@ -170,9 +167,9 @@ def _create_views(
     if now.sealed and not live_only and (missing or not window.last_n):
         files = _newest(con, now.sealed, match, missing) if window.last_n else now.sealed
         newest = f" order by ts desc limit {missing}" if window.last_n else ""
-        parts.append(f"select {picked} from ({sealed_sql(files, extra, fields)}) where {match}{newest}")
+        parts.append(f"select {picked} from ({sealed_sql(files, fields)}) where {match}{newest}")
     if not parts:
-        parts.append(f"select * from ({_empty_sql(extra, fields)})")
+        parts.append(f"select * from ({_empty_sql(fields)})")
     sql = " union all ".join(f"({part})" for part in parts)
     if found < 0:  # the tail gave up: let the engine find the newest
         sql = (
@@ -222,7 +219,7 @@ def _without_repeats(con: DuckDBPyConnection, held: str, sealed: Sequence[Path])
         first = f"select min(rowid) from {held} where not malformed group by key"
         con.execute(f"delete from {held} where not malformed and rowid not in ({first})")
     if same:
-        known = f"select key from (select {_KEY} from ({sealed_sql(same, False)}))"
+        known = f"select key from (select {_KEY} from ({sealed_sql(same)}))"
         con.execute(f"delete from {held} where not malformed and key in ({known})")
     return held, before - count("count(*)")
 
@@ -318,7 +315,7 @@ def _newest(con: DuckDBPyConnection, files: tuple[Path, ...], match: str, rows: 
         if rows <= 0:
             break
         chosen += days[day]
-        counted = con.execute(f"select count(*) from ({sealed_sql(tuple(days[day]), False)}) where {match}")
+        counted = con.execute(f"select count(*) from ({sealed_sql(tuple(days[day]))}) where {match}")
         rows -= (counted.fetchone() or (0,))[0]
     return tuple(chosen)
 
@@ -336,23 +333,15 @@ def day_of(path: Path) -> str:
     return next(part[3:] for part in (path.parent.name, path.name) if part.startswith("dt="))[:10]
 
 
-def _live_sql(log: IO[bytes], extra: bool, fields: Sequence[str]) -> str:
+def _live_sql(log: IO[bytes], fields: Sequence[str]) -> str:
     # JSON numbers stay text until here: read as a double, "fast" would be an unsuspicious null.
     names = dict.fromkeys((*COLUMNS, *fields), "VARCHAR") | dict.fromkeys(NUMBERS, "JSON")
     options = f"format='newline_delimited', ignore_errors=true, maximum_object_size={LINE_BUFFER}"
-    if extra:
-        shape = "{" + ", ".join(f'"{name}": "{kind}"' for name, kind in names.items()) + "}"
-        known = "{" + ", ".join(f'"{name}": null' for name in names) + "}"
-        raw = (
-            f"select unnest(from_json(line, {quoted(shape)})), json_merge_patch(line, {quoted(known)}) as extra"
-            f" from read_json({_file(log)}, {options}, records=false, columns={{line: 'JSON'}})"
-        )
-    else:
-        struct = ", ".join(f"{name}: '{kind}'" for name, kind in names.items())
-        raw = f"select * from read_json({_file(log)}, {options}, columns={{{struct}}})"
+    struct = ", ".join(f"{name}: '{kind}'" for name, kind in names.items())
+    raw = f"select * from read_json({_file(log)}, {options}, columns={{{struct}}})"
     numbers = [f"try_cast(cast({name} as varchar) as {kind}) as {name}" for name, kind in NUMBERS.items()]
     texts = [f"{_FOLLOWS[name]} as {name}" if name in _FOLLOWS else name for name in TEXTS]
-    picked = ", ".join([f"{_TS_SQL} as ts", *texts, *numbers, *(["extra"] if extra else []), *fields])
+    picked = ", ".join([f"{_TS_SQL} as ts", *texts, *numbers, *fields])
     bad = [f"({_TS_SQL}) is null" if name == "ts" else f"{name} is null" for name in SAID]
     for name in MEASURES:
         number = f"abs(try_cast(cast({name} as varchar) as double))"
@@ -380,12 +369,10 @@ _SOUND: Final = {
 }
 
 
-def sealed_sql(files: Sequence[Path], extra: bool, fields: Sequence[str] = ()) -> str:
+def sealed_sql(files: Sequence[Path], fields: Sequence[str] = ()) -> str:
     """The rows of sealed files, each once."""
     single = [f"extra ->> {quoted(name)} as {name}" for name in fields]
-    picked = ", ".join(
-        [*(_SOUND.get(name, name) for name in COLUMNS), *(["extra"] if extra else []), *single]
-    )
+    picked = ", ".join([*(_SOUND.get(name, name) for name in COLUMNS), *single])
     sure = {own[0] for own in by_day(files).values() if len(own) == 1 and each_once(own[0])}
     unsure = [path for path in files if path not in sure]
     # Days sealed before a column was added have it nowhere, or among others: there it reads as null.
@@ -414,8 +401,8 @@ def footer(path: Path) -> bytes:
         return file.read()
 
 
-def _empty_sql(extra: bool, fields: Sequence[str]) -> str:
-    kinds = COLUMNS | ({"extra": "json"} if extra else {}) | dict.fromkeys(fields, "varchar")
+def _empty_sql(fields: Sequence[str]) -> str:
+    kinds = COLUMNS | dict.fromkeys(fields, "varchar")
     columns = [f"cast(null as {kind}) as {name}" for name, kind in kinds.items()]
     return f"select {', '.join(columns)}, false as malformed where false"
 

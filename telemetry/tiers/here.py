@@ -19,8 +19,8 @@ from telemetry.edge.frozen import frozen
 from telemetry.edge.records import load_json
 from telemetry.read import days, sealed_texts
 from telemetry.read.parquet import opened
-from telemetry.read.rows import Window
-from telemetry.read.store import connect
+from telemetry.read.rows import quoted
+from telemetry.read.store import day_of, snapshot
 from telemetry.tiers.ages import Ages
 
 KEPT_OF_BATCH: Final = ("manifest.json", "ledger.jsonl", "consumed.json")  # what of a batch holds no text
@@ -98,12 +98,19 @@ def freeze(place: Path, day: str, files: Sequence[Path], cold: str) -> Path:
 
 
 def named_by(repo: Repo, since: str) -> set[int]:
-    """The keys of the texts that rows of that day or later name; see sealed_texts."""
-    from datetime import UTC, datetime
-
-    window = Window(since=datetime.fromisoformat(since).replace(tzinfo=UTC), elsewhere=True)
-    with connect(repo, window, extra=True) as con:
-        return keys_in(con, "select cast(extra as varchar) as told from events")
+    """The keys of the texts that rows of that day or later name, and all live ones; see sealed_texts."""
+    now, found = snapshot(repo), set[int]()
+    if now.log is not None:
+        with now.log as log:
+            found.update(keys_of(log))
+    if recent := [path for path in now.sealed if day_of(path) >= since]:
+        names = ", ".join(quoted(str(path)) for path in recent)
+        with opened(threads=2) as con:
+            told = (
+                f"select cast(extra as varchar) as told from read_parquet([{names}], hive_partitioning=false)"
+            )
+            found |= keys_in(con, told)
+    return found
 
 
 def keys_in(con: Any, rows: str) -> set[int]:

@@ -13,7 +13,7 @@ import pytest
 
 from agents import orchestrator
 from eval import harness
-from telemetry import feedback, health, logger
+from telemetry import feedback, health, logger, retention
 from telemetry.edge import cli
 from telemetry.edge.files import FEEDBACK, Repo
 from telemetry.feedback import Area, Day
@@ -139,6 +139,27 @@ def test_what_is_missed_is_named_and_is_exit_code_one(root: Path, capsys: pytest
         "1 rows or texts hold a secret",
     ):
         assert said in shown
+
+
+def test_a_log_of_long_lines_is_looked_at_in_little_memory(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TELEMETRY_MEMORY", "150MB")
+    ts, odd = logger.utc_now(), {"schema_version": 2}
+    words = {f"note_{number}": "said by a model " * 5 for number in range(12)}
+    rows = (event(ts=ts, **words, **(odd if number % 2 else {})) for number in range(15_000))
+    write(*(encode(row).strip() for row in rows))
+    found = checks(Repo(root))
+    assert found["readable"].value == 1
+    assert found["schema_failures"].value == pytest.approx(0.5, abs=0.03)  # of those that were drawn
+
+
+def test_sealed_rows_are_looked_at_as_live_ones_are(root: Path) -> None:
+    now = datetime.now(UTC)
+    days = [f"{now - timedelta(days=age):%Y-%m-%d}T12:00:00.000Z" for age in (9, 2)]
+    write(*(encode(event(ts=ts, schema_version=number)).strip() for number, ts in enumerate(days, 1)))
+    retention.seal(Repo(root), now.date())
+    assert checks(Repo(root))["schema_failures"].value == 1  # the older one is of another week
 
 
 def test_batches_are_counted(root: Path) -> None:

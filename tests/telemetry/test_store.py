@@ -100,8 +100,8 @@ def test_a_log_that_begins_with_garbage_or_ends_torn_is_read() -> None:
 
 def test_without_a_log_the_view_is_empty_and_typed() -> None:
     assert counted() == (0, 0)
-    with store.connect(here(), extra=True) as con:
-        assert con.execute("select ts, latency_ms, extra from events").fetchall() == []
+    with store.connect(here(), fields=["mood"]) as con:
+        assert con.execute("select ts, latency_ms, mood from events").fetchall() == []
 
 
 def test_an_empty_log_is_no_rows() -> None:
@@ -110,22 +110,22 @@ def test_an_empty_log_is_no_rows() -> None:
     assert counted(Window(last_n=3)) == (0, 0)
 
 
-def test_columns_come_typed_and_the_rest_as_extra() -> None:
+def test_columns_come_typed_and_other_fields_as_text() -> None:
     write(line(mood="calm", note=None, nested={"k": None}))
-    with store.connect(here(), extra=True) as con:
-        sql = "select ts, latency_ms, tokens_in, error, extra from events"
+    with store.connect(here(), fields=["mood", "note", "nested"]) as con:
+        sql = "select ts, latency_ms, tokens_in, error, mood, note, nested from events"
         assert con.execute(sql).fetchall() == [
-            (datetime(2026, 10, 1, 12), 820.5, 900, None, '{"mood":"calm","note":null,"nested":{"k":null}}')
+            (datetime(2026, 10, 1, 12), 820.5, 900, None, "calm", None, '{"k":null}')
         ]
 
 
 def test_sealed_and_live_rows_look_alike() -> None:
     write(line(event_id="a", mood="calm"), line(event_id="b", cost_usd=None))
-    with store.connect(here(), extra=True) as con:
+    with store.connect(here(), fields=["mood"]) as con:
         live = con.execute("select * from events order by event_id").fetchall()
     retention.seal(here(), date(2026, 10, 2))
     assert (here() / store.logger.LOG_PATH).read_bytes() == b""
-    with store.connect(here(), extra=True) as con:
+    with store.connect(here(), fields=["mood"]) as con:
         sealed = con.execute("select * from events order by event_id").fetchall()
     assert live == sealed
 
