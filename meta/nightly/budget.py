@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,7 +17,7 @@ from agents.run import replay as earlier_days
 from agents.texts.prompt_set import PromptSet
 from eval.ab.plan import make_plan
 from eval.ab.session import Night, settings_of
-from eval.grading.suite import Suites
+from eval.grading.suite import Case, Suites
 from eval.ledger.provenance import model_identity
 from meta.proposals.options import Options
 from telemetry.edge.errors import BadInput
@@ -28,6 +28,8 @@ CHARS_PER_TOKEN: Final = 4
 ANSWER_TOKENS: Final = 250  # of an answer, on average; half a prompt for a proposal
 THOUGHT_TOKENS: Final = 500  # beside it, where a model reasons
 PROPOSAL_TOKENS: Final = 2000
+JUDGED_CHARS, VERDICT_TOKENS = 2000, 60  # of a question to the judge, and of its answer
+FIRST: Final = 20  # cases of a suite that stand for all of it
 
 
 class Forecast:
@@ -41,18 +43,19 @@ class Forecast:
         """USD of those of these steps that ask a model."""
         running = self.manifest.enabled()
         each = {spec.name: self._case_usd(spec) for spec in self.manifest.agents}
+        graded = {spec.name: each[spec.name] + self._judge_usd(spec) for spec in self.manifest.agents}
         cases = {spec.name: self._cases(spec) for spec in running}
         pairs = [
             critic for critic, target in self.manifest.critique_pairs if critic in cases and target in cases
         ]
         tried = min(Options().screen_cases, max(cases.values(), default=0))
         prompts = len({spec.prompt for spec in running if spec.prompt})
-        mean = statistics.fmean(each.values())
+        mean = statistics.fmean(graded.values())
         usd = {
             "agents": sum(each[name] * (1 + earlier_days.DAYS * (name in replay)) for name in cases),
             "shadow": sum(each[spec.name] for spec in self.manifest.agents if not spec.enabled),
-            "evals": sum(each[name] * count for name, count in cases.items()),
-            "A/B": self._ab_usd(each),
+            "evals": sum(graded[name] * count for name, count in cases.items()),
+            "A/B": self._ab_usd(graded),
             "critiques": sum(each[critic] for critic in pairs),
             "proposals": prompts * (self._usd(None, 20_000, PROPOSAL_TOKENS) + 3 * tried * mean),
         }
@@ -74,14 +77,20 @@ class Forecast:
 
     def _case_usd(self, spec: AgentSpec) -> float:
         """One call of an agent, by its prompts and the first cases of its suite."""
-        inputs = (
-            [str(case.input) for case in self.suites.load(spec.eval_suite).cases[:20]]
-            if spec.eval_suite
-            else []
-        )
+        inputs = [str(case.input) for case in self._first(spec)]
         chars = sum(map(len, inputs)) / len(inputs) if inputs else 2000
         system = len(self.prompts.system(spec)) if spec.prompt else 0
         return self._usd(spec.model, round(chars) + system, ANSWER_TOKENS)
+
+    def _judge_usd(self, spec: AgentSpec) -> float:
+        """What a judge takes for one of its cases; it compares two answers in both orders."""
+        cases = self._first(spec)
+        parts = [part for case in cases for part in case.expect if part["grader"] == "llm_judge"]
+        calls = sum(2 if "reference" in part else 1 for part in parts) / max(1, len(cases))
+        return calls * self._usd(None, JUDGED_CHARS, VERDICT_TOKENS)
+
+    def _first(self, spec: AgentSpec) -> Sequence[Case]:
+        return self.suites.load(spec.eval_suite).cases[:FIRST] if spec.eval_suite else ()
 
     def _usd(self, model: str | None, chars: int, answer: int) -> float:
         name = model or self.model.model

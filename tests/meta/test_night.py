@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from eval.ledger.provenance import add_once, history
 from meta import night
 from meta.audit import recorded
 from meta.nightly import diary, standing
-from meta.nightly.budget import shared_budget
+from meta.nightly.budget import Forecast, shared_budget
 from meta.nightly.diary import Diary, Display, Newcomers, runs_since
 from meta.nightly.stage import TREE, InPlace, Stage
 from meta.nightly.steps import DONE, FAILED, SKIPPED, STOPPED, Result, Step, run_night, run_step, steps
@@ -319,6 +320,27 @@ def test_what_a_night_will_cost_is_told_before_it_starts_and_its_steps_share_one
     monkeypatch.delenv("OPENAI_API_KEY")
     with shared_budget(Repo(checkout), manifest, ask, names) as line:
         assert line == "", "the offline model costs nothing"
+
+
+def test_what_a_judge_takes_is_foreseen_with_the_evals(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(checkout))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    manifest = load_manifest(Repo(checkout))
+    spec = next(spec for spec in manifest.enabled() if spec.eval_suite)
+
+    def foreseen(*expect: dict[str, Any]) -> float:
+        world.suite(checkout, spec.name, [{"id": "one", "input": {"q": 1}, "expect": list(expect)}])
+        ask = ModelOptions().within(manifest)
+        model = model_from_env(ask)
+        assert isinstance(model, OpenAIModel)
+        return Forecast(Repo(checkout), manifest, ask, model).by_step(["evals"], replay=())["evals"]
+
+    plain = foreseen({"grader": "absent", "path": "9"})
+    once = foreseen({"grader": "llm_judge", "path": "", "rubric": "is polite"})
+    twice = foreseen({"grader": "llm_judge", "path": "", "rubric": "is polite", "reference": "x"})
+    assert twice - plain == pytest.approx(2 * (once - plain)) and once > plain
 
 
 def test_a_step_that_only_waits_for_answers_shows_how_many_came_and_what_they_cost(

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from telemetry.edge.files import Repo
-from telemetry.read import store
+from telemetry.read import parquet, store
+from telemetry.read.rows import parse
 from tests.torture import Clock, Figure, lived, shipped
 from tests.worlds import children, data_branch, night_checkout, world
 from tests.worlds.eventlog import events, line
@@ -120,10 +121,16 @@ def _of_replay(root: Path) -> Any:
 
 def _of_log(root: Path) -> Any:
     """Every row of log and sealed days, as it is read, and how many lines are broken."""
-    with store.connect(Repo(root), extra=True) as con:
-        rows = con.execute("select * exclude (ts), ts::varchar from events order by event_id").fetchall()
-        broken = con.execute("select count(*) from lines where malformed").fetchone()
-    return hashlib.sha256(repr(rows).encode()).hexdigest(), len(rows), broken, (root / store.STAGING).exists()
+    now = store.snapshot(Repo(root))
+    live = [row for row in map(parse, now.log or ()) if row]
+    rows = {
+        row["event_id"]: {name: value for name, value in row.items() if value is not None}
+        for row in (*live, *parquet.events(now.sealed))
+    }
+    with store.connect(Repo(root)) as con:
+        counted = con.execute("select count(*), count(*) filter (where malformed) from lines").fetchone()
+    told = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+    return told, len(rows), counted, (root / store.STAGING).exists()
 
 
 def _of_rollup(root: Path) -> Any:
