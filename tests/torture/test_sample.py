@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.torture import Clock, Figure, corrupt, disk, endpoint, kills, lines, lived, writers
+from tests.torture import Clock, Figure, corrupt, disk, endpoint, kills, lines, lived, nonsense, writers
 
 LONG = 300.0  # seconds; nothing here takes a tenth of it
 
@@ -29,6 +29,10 @@ def test_a_corrupted_file_ends_no_script_in_a_traceback() -> None:
 
 def test_no_fault_of_an_endpoint_decides_a_test_or_tells_a_key() -> None:
     held(endpoint.run(Clock(LONG), some=("status 401", "prose", "dead after ten calls")))
+
+
+def test_nights_on_a_model_that_talks_nonsense_come_through() -> None:
+    held(nonsense.run(Clock(LONG), 1))
 
 
 def test_every_script_is_tried_or_said_why_not() -> None:
