@@ -32,6 +32,7 @@ import functools
 import json
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -280,8 +281,15 @@ def regex(found: Any, wanted: Mapping[str, Any]) -> Scored:
     if found is MISSING:
         return 0.0, "missing"
     with own.limited(f"pattern {wanted['pattern']}"):
-        hit = re.search(wanted["pattern"], _text(found)[:MAX_TEXT])
+        hit = compiled(wanted["pattern"]).search(_text(found)[:MAX_TEXT])
     return (1.0, "found") if hit else (0.0, f"{_show(found)} does not match {wanted['pattern']}")
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern as it is meant now, without a word on what it may mean one day."""
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
+        return re.compile(pattern)
 
 
 def json_schema(found: Any, wanted: Mapping[str, Any]) -> Scored:

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, overload
 
 from agents.model.schema import MAX_DEPTH, checker, faults, read_schema, schema_problem
 from eval.grading import own
+from eval.grading.graders import compiled
 from telemetry.batches.holdout import split as split  # here, as it decides what may leave
 from telemetry.edge.errors import BadInput
 from telemetry.edge.files import Repo, read_again, write_atomic, write_json
@@ -327,7 +328,7 @@ def _check(row: Any, where: str, *, fine: bool) -> None:
 def pattern_problem(pattern: str) -> str:
     """Why a text is no regular expression, if it is none."""
     try:
-        re.compile(pattern)
+        compiled(pattern)
     except (re.error, OverflowError, RecursionError) as problem:
         return f"no regular expression ({problem})"
     return ""

@@ -85,8 +85,8 @@ def _terms(which: str, case: bool) -> Callable[[Any], Grader]:
 
 def _regex(value: Any) -> Grader:
     pattern = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", as_text(value))  # how a group is named there
-    if not pattern or (problem := pattern_problem(pattern)):
-        raise NotCarried(f"regex {as_text(value)!r}: {problem or 'it is empty'}")
+    if problem := pattern_problem(pattern) if pattern else "it is empty":
+        raise NotCarried(f"regex {as_text(value)!r}: {problem}")
     return {"grader": "regex", "pattern": pattern}
 
 

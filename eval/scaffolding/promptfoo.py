@@ -85,7 +85,7 @@ class _Reader:
 
     def _prompts(self, given: Any, where: str) -> Iterator[Any]:
         """Texts and conversations, wherever the config keeps them."""
-        for one in given if isinstance(given, list) else [] if given is None else [given]:
+        for one in _several(given):
             if isinstance(one, Mapping):
                 if one.keys() >= {"role", "content"}:  # the list itself is the conversation
                     yield given
@@ -166,7 +166,7 @@ class _Reader:
 
     def _listed(self, given: Any, where: str) -> Iterator[Row]:
         """Tests as they stand in the config or in the files it names."""
-        for one in given if isinstance(given, list) else [] if given is None else [given]:
+        for one in _several(given):
             if isinstance(one, Mapping) and "path" not in one:
                 yield one
             elif isinstance(one, str) and (files := self.folder.files(one, where)) is not None:
@@ -216,7 +216,7 @@ class _Reader:
                     else:
                         self.left_out.add(f"{name} that are no mapping", f"test {number}")
                 elif name == "assert":
-                    about[name] = [*about[name], *(value if isinstance(value, list) else [value])]
+                    about[name] = [*about[name], *_several(value)]
                 else:
                     about[name] = value
         where = f"test {number}"
@@ -285,15 +285,15 @@ class _Reader:
             self.left_out.add(f"threshold {threshold}", test.where)
         yield case
 
-    def _flat(self, given: Sequence[Any], where: str) -> Iterator[Row]:
+    def _flat(self, given: Any, where: str) -> Iterator[Row]:
         """The assertions, those of sets that want all of theirs among them."""
-        for one in given:
+        for one in _several(given):
             if not isinstance(one, Mapping):
                 self.left_out.add(f"the assertion {one}", where)
             elif (
                 one.get("type") == "assert-set" and one.get("threshold") is None and one.get("weight", 1) == 1
             ):
-                yield from self._flat(one.get("assert") or (), where)
+                yield from self._flat(one.get("assert"), where)
             else:
                 yield one
 
@@ -307,3 +307,8 @@ class _Reader:
             if value is None:
                 raise NotCarried("assertions on a file that cannot be read as data")
         return value
+
+
+def _several(given: Any) -> list[Any]:
+    """What stands alone where a list may stand is one of it."""
+    return given if isinstance(given, list) else [] if given is None else [given]

@@ -209,6 +209,24 @@ def test_of_a_prompt_with_images_its_words_are_kept_and_one_without_any_is_none(
         from_promptfoo(config(root, tests, prompts=names[:2]), [])
 
 
+@pytest.mark.parametrize("given", [{"type": "contains", "value": "x"}, 5, None, "equals: x"])
+def test_assertions_may_stand_alone(root: Path, given: Any) -> None:
+    several = {"type": "assert-set", "assert": given}
+    known = {"type": "contains", "value": "y"}
+    made = from_promptfoo(config(root, [test(several, known), {**test(known), "assert": given or known}]), [])
+    wanted = [{"path": "0.answer", "grader": "contains", "all": ["x"], "case": True}]
+    assert (made.cases[0]["expect"][:1] == wanted) == isinstance(given, dict)
+
+
+def test_a_pattern_is_taken_without_a_word_on_what_it_may_mean_one_day(
+    root: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    empty, nested = ({"type": "regex", "value": pattern} for pattern in ("", "[[a]"))
+    made = from_promptfoo(config(root, [test(empty, nested)]), [])
+    assert "it is empty" in "\n".join(made.left_out.lines())
+    assert grade(made.cases[0]["expect"], [{"answer": "a"}]).ok and not list(recwarn)
+
+
 def test_a_file_that_is_no_yaml_is_named(root: Path) -> None:
     world.put(root, "pf/more.yaml", "a: [")
     with pytest.raises(BadInput, match=r"more\.yaml: not YAML"):
