@@ -38,7 +38,7 @@ class Step:
     look: str = ""  # where to look if there is no branch
     only_data: bool = False  # writes nothing that git tracks, so it works on the checkout itself
     tonight: bool = False  # tells what this night did rather than what its script found
-    after: str = ""  # the last step that it reads anything of: then it may begin, beside the others
+    after: str = ""  # a step behind the last that it reads anything of: then it may begin, beside the others
 
 
 @frozen
@@ -101,7 +101,7 @@ def steps(
         Step("retirement", "asking who earns their keep", (("meta.retirement",),),
              needs=("agents",), kind="retirement"),
         Step("charts", "drawing", charts, look=f"{CHARTS}/", only_data=True,
-             after="shadow" if shadow else "agents"),
+             after="evals"),  # which keep all cores busy; the steps then keep one
     )  # fmt: skip
     again = Step("back-test", "testing promotions on cases that came in since", asking("eval.backtest"),
                  kind="backtest", look="python -m meta.audit --log")  # fmt: skip
