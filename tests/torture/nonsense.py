@@ -106,8 +106,11 @@ def _wrong(root: Path, ended: children.Ended) -> Iterator[str]:
         yield ended.traceback
     if ended.code:
         yield f"exit {ended.code}: {ended.said.strip()[-300:]}"
-    rows = [json.loads(line) for line in (root / HISTORY).read_bytes().splitlines()]
+    history = root / HISTORY
+    rows = [json.loads(line) for line in history.read_bytes().splitlines()] if history.exists() else []
     nights = [row["summary"]["steps"] for row in rows if row["run_type"] == "night"]
+    if len(nights) != NIGHTS:
+        yield f"{len(nights)} nights are on record"
     yield from (
         f"{name} {step['status']}: {step['told'][:200]}"
         for steps in nights
