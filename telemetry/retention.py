@@ -20,13 +20,13 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from telemetry import logger
 from telemetry.edge import cli
-from telemetry.edge.errors import Stopped
+from telemetry.edge.errors import Stopped, of_engine
 from telemetry.edge.files import SEALED, Repo, write_json
 from telemetry.edge.frozen import frozen
 from telemetry.edge.lock import only_one
@@ -93,6 +93,17 @@ def _seal(repo: Repo, log: IO[bytes], size: int, today: str, at: Callable[[str],
         at("log renamed")
         _put_in_place(repo, at)
     return Sealed(counts, staged.kept, size, written)
+
+
+def _sum_up(repo: Repo) -> None:
+    """What the new days come to, while they are at hand: of many sealed days readers look at nothing else."""
+    from telemetry.read import days
+
+    now = store.snapshot(repo)
+    if now.log is not None:
+        now.log.close()
+    with suppress(*of_engine()):  # a day of before that is damaged is told to whoever reads it
+        days.kept(repo, now.sealed, rows.Window(kind="run"))
 
 
 def recover(repo: Repo, at: Callable[[str], None] = _nothing) -> None:
@@ -181,6 +192,7 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     done = seal(repo)
     sealed, told = sum(done.rows_by_day.values()), "No finished day to seal."
     if sealed:
+        _sum_up(repo)
         told = (
             f"Sealed {sealed:,} events of {len(done.rows_by_day)} days "
             f"in {done.bytes_sealed:,} bytes ({done.bytes_sealed / sealed:.1f} bytes an event); "

@@ -7,6 +7,7 @@ hundred days, runs of an agent within an hour on one input; the JSONL is a part 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -81,12 +82,12 @@ def write_sealed(root: Path, rows: int, first: int = 0, days: int = DAYS) -> Non
             )
 
 
-def write_log(root: Path, rows: int) -> None:
-    """So many rows as the live log."""
+def write_log(root: Path, rows: int, day: str = "dt=*") -> None:
+    """So many rows, of all days or of one, as the live log."""
     with duckdb.connect() as con:
         con.execute(
             "copy (select * exclude (extra) replace (strftime(ts, '%Y-%m-%dT%H:%M:%S.%g') || 'Z' as ts)"
-            f" from read_parquet('{root}/telemetry/sealed/dt=*/*.parquet', hive_partitioning=false) limit {rows})"
+            f" from read_parquet('{root}/telemetry/sealed/{day}/*.parquet', hive_partitioning=false) limit {rows})"
             f" to '{root}/telemetry/events.jsonl' (format json)"
         )
 
@@ -124,7 +125,11 @@ def main() -> list[Row]:
         )
         row("the same again", used("-m", "telemetry.rollup", *all_of_it), beside, 2.5)
         write_sealed(root, ROWS // DAYS, first=DAYS, days=1)
-        row("the same after one new day", used("-m", "telemetry.rollup", *all_of_it), beside, 0.3)
+        newest = max(root.glob("telemetry/sealed/dt=*"))
+        write_log(root, ROWS // DAYS, newest.name)
+        shutil.rmtree(newest)
+        row("sealing one new day", used("-m", "telemetry.retention", "seal", *at), "", 2)
+        row("rollup of everything after one new day", used("-m", "telemetry.rollup", *all_of_it), beside, 0.3)
         row("plots of everything", used("-m", "telemetry.plots", *all_of_it), beside, 2.5)
         row("retirement", used("-m", "meta.retirement", *at), beside, 1.5)
     with crowd() as root:

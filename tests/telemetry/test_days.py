@@ -17,6 +17,7 @@ import pytest
 
 from meta import retirement
 from telemetry import logger, retention, rollup
+from telemetry.edge import cli
 from telemetry.edge.files import Repo, here, working_in
 from telemetry.logger import ERROR_KINDS
 from telemetry.read import days, store, total
@@ -126,6 +127,22 @@ def test_kept_sums_say_what_the_rows_say(
     assert first["latency_percentiles"] == "approximate" and plain["latency_percentiles"] == "exact"
     assert same(told(first), told(plain)) and same(told(again), told(plain))
     assert same(by_content(retirement.load_events()), by_content(field))
+
+
+def test_a_day_is_summed_up_when_it_is_sealed_and_a_damaged_one_is_left_to_its_readers(
+    monkeypatch: pytest.MonkeyPatch, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(days, "LARGE", 1)
+    write(orjson.dumps(event(ts="2026-10-13T12:00:00.000Z")))
+    assert retention.main(["--quiet", "seal"]) == cli.OK
+    made = {path.name.split(".")[0] for path in (root / days.PLACE).iterdir()}
+    assert len(made) == 1 and made.pop().startswith("2026-10-13-")
+    damaged = root / "telemetry/sealed/dt=2026-10-14/x.parquet"
+    damaged.parent.mkdir()
+    damaged.write_bytes(b"PAR1 no more PAR1")
+    write(orjson.dumps(event(ts="2026-10-15T12:00:00.000Z")))
+    assert retention.main(["seal"]) == cli.OK and "Sealed 1 events" in capsys.readouterr().out
+    assert rollup.main(["--last-n", "0"]) == cli.BAD_INPUT
 
 
 def test_latency_is_known_to_three_percent(monkeypatch: pytest.MonkeyPatch) -> None:
