@@ -163,9 +163,9 @@ def _schema(rows: list[dict[str, Any]]) -> Check:
 
     check = jsonschema_rs.validator_for(json.loads(SCHEMA.read_bytes()))
     said: dict[str, int] = {}
-    for row in rows:
-        problem = next(check.iter_errors(_whole(row)), None)
-        if problem is not None:
+    for row in map(_whole, rows):
+        if not check.is_valid(row):
+            problem = next(iter(check.iter_errors(row)))
             where = "/".join(map(str, problem.instance_path)) or row["kind"]
             said[f"{where}: {problem.message[:80]}"] = said.get(f"{where}: {problem.message[:80]}", 0) + 1
     failed = sum(said.values())
