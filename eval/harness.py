@@ -131,11 +131,12 @@ def main(args: argparse.Namespace, repo: Repo) -> int:
     except KeyboardInterrupt:
         raise Stopped("interrupted; what is done is kept: the same command with --resume goes on") from None
     _tell(done, args)
+    again = "the same command goes on" if args.resume else "go on with --resume"
     if done.stopped:
-        then = "run them, and merge again" if args.merge is not None else "go on with --resume"
+        then = "run them, and merge again" if args.merge is not None else again
         print(f"stopped early: {done.stopped}; {then}", file=sys.stderr)
     elif done.inconclusive:
-        print(f"inconclusive: {done.lost}; go on with --resume", file=sys.stderr)
+        print(f"inconclusive: {done.lost}; {again}", file=sys.stderr)
     return cli.STOPPED if done.stopped or done.inconclusive else cli.OK
 
 

@@ -217,12 +217,15 @@ def test_a_budget_reached_midway_keeps_what_is_done_and_resume_finishes_it(
 ) -> None:
     arguments = ["--agent", "alpha", "--quiet", "--concurrency", "2"]
     assert harness.main([*arguments, "--max-calls", "8"]) == cli.STOPPED
-    assert "budget" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "budget" in told and "go on with --resume" in told
     assert result(checkout, "alpha")["summary"]["counted"] == 8
+    assert harness.main([*arguments, "--resume", "--max-calls", "1"]) == cli.STOPPED
+    assert "the same command goes on" in capsys.readouterr().err, "a night has no such flag"
     assert harness.main([*arguments, "--resume"]) == cli.OK
     assert result(checkout, "alpha")["summary"]["counted"] == 20
     assert len(endpoint.requests) == 20
-    assert result(checkout, "alpha")["metadata"]["resumed"] == 8
+    assert result(checkout, "alpha")["metadata"]["resumed"] == 9
 
 
 @pytest.mark.parametrize("change", ["prompt", "seed", "model"])
