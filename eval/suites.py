@@ -73,7 +73,10 @@ def _row(repo: Repo, path: Path) -> dict[str, Any]:
         cases = tuple(Suites(repo).load(path, check=True).cases)
     except BadInput as refused:
         problem = str(refused)
-    parts = {half: [case for case in cases if case.split == half] for half in splits(cases)}
+    parts = {
+        half: [case for case in cases if case.split == half]
+        for half in splits({case.split for case in cases})
+    }
     return {
         "suite": path.stem,
         "cases": len(cases),

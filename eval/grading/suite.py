@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import date, timedelta
 from pathlib import Path
@@ -119,9 +119,9 @@ class Suite:
         return hashlib.sha256("".join(case.hash for case in settled).encode()).hexdigest()
 
 
-def splits(cases: Iterable[Case]) -> tuple[Split, ...]:
-    """What there is to tell of them: both halves, and fresh cases where there are any."""
-    return (*HALVES, FRESH) if any(case.fresh for case in cases) else HALVES
+def splits(found: Container[str]) -> tuple[Split, ...]:
+    """What there is to tell of cases in these splits: both halves, and fresh ones where there are any."""
+    return (*HALVES, FRESH) if FRESH in found else HALVES
 
 
 class Suites:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eval.grading.graders import Segments, passes, segments
-from eval.grading.suite import FRESH, HALVES, Case
+from eval.grading.suite import Case, splits
 from telemetry.edge.frozen import frozen
 
 TRIVIAL: Final = 0.5  # a suite of which a trivial answer passes more than this share tells little apart
@@ -68,7 +68,7 @@ def _baseline(kinds: Iterable[Alike], answer: Any) -> dict[str, Baseline]:
         total += one.cases
         if passes(one.expect, answer, one.threshold):
             passed += one.cases
-    return {half: Baseline.of(passed[half], total[half]) for half in (*HALVES, *({FRESH} & total.keys()))}
+    return {half: Baseline.of(passed[half], total[half]) for half in splits(total)}
 
 
 def _most_common(kinds: Iterable[Alike]) -> Any:

@@ -46,7 +46,7 @@ def grader_of(assertion: Mapping[str, Any], value: Any) -> Grader:
     weight = assertion.get("weight", 1)
     if not isinstance(weight, int | float) or weight <= 0:
         raise NotCarried(f"assertions of weight {weight}")
-    if kind in _JUDGED and assertion.get("threshold") is not None:  # our judge says yes or no
+    if _GRADERS[kind] is _rubric and assertion.get("threshold") is not None:  # our judge says yes or no
         raise NotCarried(f"assertions of type {said} with a threshold")
     made = {"path": PATH, **_GRADERS[kind](value)}
     return made | ({"not": True} if said != kind else {}) | ({"weight": weight} if weight != 1 else {})
@@ -148,4 +148,3 @@ _GRADERS: Final[Mapping[str, Callable[[Any], Grader]]] = {
     "llm-rubric": _rubric,
     "model-graded-closedqa": _rubric,
 }
-_JUDGED: Final = ("llm-rubric", "model-graded-closedqa")
